@@ -53,6 +53,8 @@ def words(folder: Path, *more: str) -> list[str]:
         "my_ops_torch",
         "--out",
         str(folder),
+        "--kernels",
+        "none",
         *more,
     ]
 

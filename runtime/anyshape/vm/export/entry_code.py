@@ -47,7 +47,7 @@ class LevelVariants:
 
 @dataclass(frozen=True)
 class Entries:
-    """`levels`: the lowest first; of several, one is chosen at the first call."""
+    """`levels`: the lowest first. `asks`: whether the code asks the processor, and chooses one at the first call."""
 
     module: Module
     messages: Messages
@@ -56,6 +56,7 @@ class Entries:
     weights: Weights
     _: KW_ONLY
     pointer_bytes: int
+    asks: bool
 
     def define(self) -> None:
         if self.choice is not None:
@@ -93,8 +94,8 @@ class Entries:
 
     @property
     def choice(self) -> LevelChoice | None:
-        """What chooses a level, if there are several."""
-        if len(self.levels) == 1:
+        """What chooses a level, if the code asks."""
+        if not self.asks:
             return None
         return LevelChoice(self.module, self.messages, self.interface.name, [level.target for level in self.levels])
 

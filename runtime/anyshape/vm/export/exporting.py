@@ -196,12 +196,21 @@ def export_ranks(functions: Mapping[int, Function], name: str, request: Request,
     )
 
 
-def export_several(functions: Mapping[str, Function], name: str, request: Request) -> Export:
+def export_several(
+    functions: Mapping[str, Function], name: str, request: Request, refused: dict[str, str] | None = None
+) -> Export:
     """Exports functions, each by a name of its own that begins its functions in C, as one object with weights inside. Raises what `export`
-    raises."""
+    raises; `refused` takes the reasons of functions that cannot be exported, unless all are such."""
     checked_name(name)
-    inside = replace(request, weights="inside")
-    return _joined(name, request, {n: _part(f, checked_name(n), inside) for n, f in functions.items()})
+    inside, parts = replace(request, weights="inside"), dict[str, _UnlinkedModel]()
+    for k, (n, f) in enumerate(functions.items()):
+        try:
+            parts[n] = _part(f, checked_name(n), inside)
+        except UnsupportedError as e:
+            if refused is None or (k + 1 == len(functions) and not parts):
+                raise
+            refused[n] = str(e)
+    return _joined(name, request, parts)
 
 
 def _joined(
@@ -248,7 +257,8 @@ def _part(f: Function, name: str, request: Request) -> _UnlinkedModel:
     module.word(polling.SYMBOL)
     code = _LevelCode(module, messages, described, constants, request.budget)
     defined = [code.define(p, f"{k}_" if target.several else "") for k, p in enumerate(levels)]
-    Entries(module, messages, described, defined, stored, pointer_bytes=target.pointer_bytes).define()
+    asks = bool(target.several)
+    Entries(module, messages, described, defined, stored, pointer_bytes=target.pointer_bytes, asks=asks).define()
     description = Description(
         made_for=target.name.replace(",", ", "),
         formulas=formulas.lines(),

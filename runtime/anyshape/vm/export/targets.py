@@ -82,6 +82,17 @@ def export_target(names: str | Sequence[str] | None) -> ExportTarget:
     return TARGETS[chosen[0]] if len(chosen) == 1 else _joined(chosen)
 
 
+def own_levels() -> ExportTarget:
+    """The target that joins all levels of processors like this one."""
+    own = export_target(None)
+    return export_target([t.name for t in _LISTED if t.architecture == own.architecture])
+
+
+def asking(target: ExportTarget) -> ExportTarget:
+    """The target whose code asks the processor whether it has the level, also where there is only one; where levels can be told apart."""
+    return replace(target, several=target.levels) if target.architecture == "x86_64" else target
+
+
 def _joined(names: Sequence[str]) -> ExportTarget:
     """The target that joins levels of one architecture. Raises ArgumentError for one that is named twice, and for two architectures."""
     levels = tuple(t for t in _LISTED if t.name in names)
