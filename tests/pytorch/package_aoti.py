@@ -10,6 +10,8 @@ from pathlib import Path
 
 import torch
 import torch._inductor
+
+sys.modules["llvmlite"] = None  # type: ignore[assignment]  # to import it is an error: the wheel has the kernels
 from package_use import Model  # the program beside this one
 from torch.export import Dim
 

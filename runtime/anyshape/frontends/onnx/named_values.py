@@ -116,7 +116,7 @@ class _NamingImport(Import):
         self.dims.check_used(self.where)
         known = {name: v for name, v in scope.values.items() if v is not None}
         f = Function([*params, *self.opaque], list(known.values()), "main", list(known))
-        best = _optimised(f) if self.as_compiled else _best(f)
+        best = optimised(f) if self.as_compiled else _best(f)
         final: dict[str, Value | None] = dict.fromkeys(scope.values)
         final.update(zip(known, best.results, strict=True))
         return NamedValues(
@@ -218,7 +218,7 @@ def _spelled(nodes: Iterable[Any]) -> list[bytes]:
     return sorted(n.SerializeToString(deterministic=True) for n in nodes)
 
 
-def _optimised(f: Function) -> Function:
+def optimised(f: Function) -> Function:
     """Optimises twice: what the first run learns of entry dims holds for nodes before the one it was learned from, too."""
     from anyshape.passes import infer_types, optimise
 
@@ -227,7 +227,7 @@ def _optimised(f: Function) -> Function:
 
 def _best(f: Function) -> Function:
     try:
-        return _optimised(f)
+        return optimised(f)
     except ShapeError:  # a model that fails for all inputs; a run of it has the better message
         return f
 
