@@ -206,8 +206,8 @@ class Rule(Checking):
         return int(a + rank if a < 0 else a)
 
     def dim_count(self, name: str, n: Size, rank: int) -> Size:
-        """A size that says how many of the dims of a tensor of this rank are meant. Where choices are made, one that is not known is each
-        number that it may be, one after the other."""
+        """A size that says how many of the dims of a tensor of this rank are meant. In a run that tries choices, one that is not known is
+        each number that it may be, one after the other."""
         if n.__class__ is int or self.choices is None or not self.choices.ranks:
             return n
         low, high = dims.bounds(n)

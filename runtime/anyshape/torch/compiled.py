@@ -150,7 +150,7 @@ class _Run:
         return [self.outputs[k].shape[axis] for axis in range(self.call.outputs[k].rank)]
 
     def is_known(self, k: int) -> bool:
-        """Whether the plan has all sizes of an output; the others become 0."""
+        """Whether the plan has all sizes of an output; those that it has not become 0."""
         shape = self.shape(k)
         for axis, n in enumerate(shape):
             self.outputs[k].shape[axis] = max(n, 0)

@@ -38,7 +38,7 @@ Kinds = tuple[Kind, ...]
 
 
 def value_kind(a: Argument, value: Any) -> Kind:
-    """The kind of a parameter's value. Floats that are equal, and do not behave alike, are told apart, and one NaN is another."""
+    """The kind of a parameter's value. Zeros of different signs are different, and each NaN is the same."""
     if value is None:
         return None
     if a.is_size:

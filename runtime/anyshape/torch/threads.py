@@ -32,7 +32,7 @@ def _executor(threads: int) -> ThreadPoolExecutor:
 
 
 def _share(threads: int, parts: int, part: int, job: int) -> None:
-    """Runs part(job, k) for each k, in this thread and in as many of the others as are free. Those that did not begin when all parts were
+    """Runs part(job, k) for each k, in this thread and in those of the executor that are free. Those that did not begin when all parts were
     taken are not waited for, so that calls that run at once, and a process that was forked, end too."""
     run, numbers = _PART(part), iter(range(parts))
 
