@@ -894,22 +894,31 @@ def det(x: Operand, *, source: str = "") -> Value:
     return call(DET, [x], {}, source)[0]
 
 
-# specs/decoding.yaml:117
+# specs/decoding.yaml:118
 @called
 def append_at(
-    past: Operand, new: Operand, filled: Operand, gone: Operand = None, *, size: int | Dim | Value, source: str = ""
+    past: Operand,
+    new: Operand,
+    filled: Operand,
+    gone: Operand = None,
+    *,
+    size: int | Dim | Value,
+    rest: int | Dim | Value | None = 9223372036854775807,
+    source: str = "",
 ) -> Value:
-    """Of each batch `filled` old entries and new ones behind, without the first `gone` of all, and zeros where
-    there are none.
+    """Of each batch `filled` old entries and new ones behind, without the first `gone` of all, zeros, and from
+    `rest` on old ones.
 
-    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, rest.
 
     (past: T[b, g, p, e], new: T[b, g, s, e], filled: i64[b], gone: i64[b] = 0) -> (y: T[b, g, size, e])
     """
-    return call_alias(STATIC_APPEND_AT, DYN_APPEND_AT, [past, new, filled, gone], {"size": size}, source)[0]
+    return call_alias(
+        STATIC_APPEND_AT, DYN_APPEND_AT, [past, new, filled, gone], {"size": size, "rest": rest}, source
+    )[0]
 
 
-# specs/decoding.yaml:134
+# specs/decoding.yaml:144
 @called
 def place_tokens(
     last: Operand,
@@ -937,7 +946,7 @@ def place_tokens(
     )
 
 
-# specs/decoding.yaml:168
+# specs/decoding.yaml:178
 @called
 def causal_conv(
     x: Operand, w: Operand, bias: Operand = None, past: Operand = None, *, source: str = ""
@@ -951,7 +960,7 @@ def causal_conv(
     return call(CAUSAL_CONV, [x, w, bias, past], {}, source)
 
 
-# specs/decoding.yaml:201
+# specs/decoding.yaml:211
 @called
 def code_tokens(x: Operand, scale: Operand, like: Operand, packed: bool = False, *, source: str = "") -> Value:
     """Elements divided by their scale and rounded to even, as integers; or packed, two of 4 bits in a byte, each 8
@@ -962,7 +971,7 @@ def code_tokens(x: Operand, scale: Operand, like: Operand, packed: bool = False,
     return call(CODE_TOKENS, [x, scale, like], {"packed": packed}, source)[0]
 
 
-# specs/decoding.yaml:234
+# specs/decoding.yaml:244
 @called
 def known_tokens(codes: Operand, scale: Operand, packed: bool = False, *, source: str = "") -> Value:
     """Integers times their scale; where they are packed, two of 4 bits in a byte, each 8 less than it says.
@@ -972,7 +981,7 @@ def known_tokens(codes: Operand, scale: Operand, packed: bool = False, *, source
     return call(KNOWN_TOKENS, [codes, scale], {"packed": packed}, source)[0]
 
 
-# specs/decoding.yaml:257
+# specs/decoding.yaml:267
 @called
 def grouped_query_attention(
     q: Operand,
@@ -1025,7 +1034,7 @@ def grouped_query_attention(
     )
 
 
-# specs/decoding.yaml:454
+# specs/decoding.yaml:465
 @called
 def linear_attention(
     query: Operand,
@@ -1057,7 +1066,7 @@ def linear_attention(
     )
 
 
-# specs/deformable.yaml:22
+# specs/deformable.yaml:95
 @called
 def deform_pixels(
     x: Operand,
@@ -1088,7 +1097,7 @@ def deform_pixels(
     )[0]
 
 
-# specs/deformable.yaml:78
+# specs/deformable.yaml:107
 @called
 def deform_planes(
     x: Operand,
@@ -1122,7 +1131,7 @@ def deform_planes(
     )[0]
 
 
-# specs/deformable.yaml:143
+# specs/deformable.yaml:123
 @called
 def deform_conv(
     x: Operand,
@@ -1156,7 +1165,7 @@ def deform_conv(
     )[0]
 
 
-# specs/detection.yaml:76
+# specs/detection.yaml:178
 @called
 def non_max_suppression(
     boxes: Operand,
@@ -1184,7 +1193,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/detection.yaml:178
+# specs/detection.yaml:280
 @called
 def align_planes(
     x: Operand,
@@ -1213,7 +1222,7 @@ def align_planes(
     )[0]
 
 
-# specs/detection.yaml:314
+# specs/detection.yaml:343
 @called
 def align_pixels(
     x: Operand,
@@ -1242,7 +1251,7 @@ def align_pixels(
     )[0]
 
 
-# specs/detection.yaml:440
+# specs/detection.yaml:392
 @called
 def roi_align(
     x: Operand,
@@ -1272,7 +1281,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:515
+# specs/detection.yaml:411
 @called
 def bins_of_spans(
     first: Operand, last: Operand, bins: int | Dim | Value, scale: float = 1.0, *, source: str = ""
@@ -1286,7 +1295,7 @@ def bins_of_spans(
     return call_alias(STATIC_BINS_OF_SPANS, DYN_BINS_OF_SPANS, [first, last], {"bins": bins, "scale": scale}, source)
 
 
-# specs/detection.yaml:543
+# specs/detection.yaml:439
 @called
 def largest_of_planes(
     x: Operand, image: Operand, upper: Operand, lower: Operand, begin: Operand, end: Operand, *, source: str = ""
@@ -1300,7 +1309,7 @@ def largest_of_planes(
     return call(LARGEST_OF_PLANES, [x, image, upper, lower, begin, end], {}, source)[0]
 
 
-# specs/detection.yaml:570
+# specs/detection.yaml:447
 @called
 def largest_of_pixels(
     x: Operand, image: Operand, upper: Operand, lower: Operand, begin: Operand, end: Operand, *, source: str = ""
@@ -1313,7 +1322,7 @@ def largest_of_pixels(
     return call(LARGEST_OF_PIXELS, [x, image, upper, lower, begin, end], {}, source)[0]
 
 
-# specs/detection.yaml:596
+# specs/detection.yaml:455
 @called
 def max_roi_pool(
     x: Operand,
@@ -3347,7 +3356,7 @@ def eye_like(x: Operand, k: int = 0, *, dtype: DType | str, source: str = "") ->
     return call(EYE_LIKE, [x], {"k": k, "dtype": dtype}, source)[0]
 
 
-# specs/signal.yaml:69
+# specs/signal.yaml:131
 @called
 def dft_along(
     x: Operand,
@@ -3373,7 +3382,7 @@ def dft_along(
     )[0]
 
 
-# specs/signal.yaml:119
+# specs/signal.yaml:152
 @called
 def largest_factor(number: int | Dim | Value, most: int | Dim | Value | None = 256, *, source: str = "") -> Value:
     """The largest factor of a number that is no more than its root, and no more than a limit.
@@ -3385,7 +3394,7 @@ def largest_factor(number: int | Dim | Value, most: int | Dim | Value | None = 2
     return call_alias(STATIC_LARGEST_FACTOR, DYN_LARGEST_FACTOR, [], {"number": number, "most": most}, source)[0]
 
 
-# specs/signal.yaml:145
+# specs/signal.yaml:178
 @called
 def steps_of_signal(
     x: Operand, each: int | Dim | Value, length: int | Dim | Value, half: bool = False, *, source: str = ""
@@ -3402,7 +3411,7 @@ def steps_of_signal(
     )[0]
 
 
-# specs/signal.yaml:180
+# specs/signal.yaml:213
 @called
 def steps_of_parts(
     x: Operand,
@@ -3425,7 +3434,7 @@ def steps_of_parts(
     )[0]
 
 
-# specs/signal.yaml:213
+# specs/signal.yaml:246
 @called
 def twiddle_factors(
     like: Operand,
@@ -3452,7 +3461,7 @@ def twiddle_factors(
     )[0]
 
 
-# specs/signal.yaml:244
+# specs/signal.yaml:277
 @called
 def sums_within_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of one remainder, each times what a table has for it.
@@ -3462,7 +3471,7 @@ def sums_within_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_WITHIN_STEPS, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:255
+# specs/signal.yaml:288
 @called
 def times_twiddles(x: Operand, table: Operand, real: bool = False, *, source: str = "") -> Value:
     """Complex numbers times those of a table, and behind them the same times the imaginary unit; with `real`,
@@ -3473,7 +3482,7 @@ def times_twiddles(x: Operand, table: Operand, real: bool = False, *, source: st
     return call(TIMES_TWIDDLES, [x, table], {"real": real}, source)[0]
 
 
-# specs/signal.yaml:277
+# specs/signal.yaml:310
 @called
 def sums_across_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums over all remainders, of the numbers and of them times the imaginary unit, each times what a table
@@ -3484,7 +3493,7 @@ def sums_across_steps(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_ACROSS_STEPS, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:288
+# specs/signal.yaml:321
 @called
 def interleave_rows(x: Operand, *, source: str = "") -> Value:
     """Rows of real and of imaginary parts as rows of complex numbers, one row behind the other.
@@ -3494,7 +3503,7 @@ def interleave_rows(x: Operand, *, source: str = "") -> Value:
     return call(INTERLEAVE_ROWS, [x], {}, source)[0]
 
 
-# specs/signal.yaml:299
+# specs/signal.yaml:332
 @called
 def spectrum_of_steps(x: Operand, onesided: bool = False, inverse: bool = False, *, source: str = "") -> Value:
     """The discrete Fourier transform of p times q samples by remainder, or its inverse, from p transforms of q
@@ -3505,7 +3514,7 @@ def spectrum_of_steps(x: Operand, onesided: bool = False, inverse: bool = False,
     return call(SPECTRUM_OF_STEPS, [x], {"onesided": onesided, "inverse": inverse}, source)[0]
 
 
-# specs/signal.yaml:344
+# specs/signal.yaml:377
 @called
 def dft_of_rows(
     x: Operand,
@@ -3526,7 +3535,7 @@ def dft_of_rows(
     )[0]
 
 
-# specs/signal.yaml:385
+# specs/signal.yaml:418
 @called
 def dft(
     x: Operand,
@@ -3548,7 +3557,7 @@ def dft(
     )[0]
 
 
-# specs/signal.yaml:432
+# specs/signal.yaml:436
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -3575,7 +3584,7 @@ def stft_of_long_parts(
     )[0]
 
 
-# specs/signal.yaml:471
+# specs/signal.yaml:450
 @called
 def dft_matrix(
     window: Operand,
@@ -3602,7 +3611,7 @@ def dft_matrix(
     )[0]
 
 
-# specs/signal.yaml:525
+# specs/signal.yaml:504
 @called
 def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -3615,7 +3624,7 @@ def sums_of_parts(x: Operand, table: Operand, step: int | Dim | Value, *, source
     return call_alias(STATIC_SUMS_OF_PARTS, DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:547
+# specs/signal.yaml:526
 @called
 def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     """The sums of the samples of a signal, each times what a table has for it, as many as there are in both.
@@ -3625,7 +3634,7 @@ def sums_of_samples(x: Operand, table: Operand, *, source: str = "") -> Value:
     return call(SUMS_OF_SAMPLES, [x, table], {}, source)[0]
 
 
-# specs/signal.yaml:562
+# specs/signal.yaml:541
 @called
 def stft(
     x: Operand,
@@ -3649,7 +3658,7 @@ def stft(
     )[0]
 
 
-# specs/signal.yaml:614
+# specs/signal.yaml:569
 @called
 def mel_weight_matrix(
     lower: Operand,

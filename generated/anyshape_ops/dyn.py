@@ -183,22 +183,29 @@ def read_beams(x: Operand, beams: Operand, filled: Operand, *, source: str = "")
     return call(DYN_READ_BEAMS, [x, beams], {"filled": filled}, source)[0]
 
 
-# specs/decoding.yaml:117
+# specs/decoding.yaml:118
 @called
 def append_at(
-    past: Operand, new: Operand, filled: Operand, gone: Operand = None, *, size: Operand, source: str = ""
+    past: Operand,
+    new: Operand,
+    filled: Operand,
+    gone: Operand = None,
+    *,
+    size: Operand,
+    rest: Operand = 9223372036854775807,
+    source: str = "",
 ) -> Value:
-    """Of each batch `filled` old entries and new ones behind, without the first `gone` of all, and zeros where
-    there are none.
+    """Of each batch `filled` old entries and new ones behind, without the first `gone` of all, zeros, and from
+    `rest` on old ones.
 
-    Operands, which may be computed at run time: size.
+    Operands, which may be computed at run time: size, rest.
 
     (past: T[b, g, p, e], new: T[b, g, s, e], filled: i64[b], gone: i64[b] = 0) -> (y: T[b, g, size, e])
     """
-    return call(DYN_APPEND_AT, [past, new, filled, gone], {"size": size}, source)[0]
+    return call(DYN_APPEND_AT, [past, new, filled, gone], {"size": size, "rest": rest}, source)[0]
 
 
-# specs/decoding.yaml:134
+# specs/decoding.yaml:144
 @called
 def place_tokens(
     last: Operand, new: Operand, total: Operand, capacity: Operand, window: int = 0, *, source: str = ""
@@ -213,7 +220,7 @@ def place_tokens(
     return call(DYN_PLACE_TOKENS, [last], {"new": new, "total": total, "capacity": capacity, "window": window}, source)
 
 
-# specs/decoding.yaml:257
+# specs/decoding.yaml:267
 @called
 def grouped_query_attention(
     q: Operand,
@@ -265,7 +272,7 @@ def grouped_query_attention(
     )
 
 
-# specs/decoding.yaml:454
+# specs/decoding.yaml:465
 @called
 def linear_attention(
     query: Operand,
@@ -296,7 +303,7 @@ def linear_attention(
     )
 
 
-# specs/deformable.yaml:22
+# specs/deformable.yaml:95
 @called
 def deform_pixels(
     x: Operand,
@@ -325,7 +332,7 @@ def deform_pixels(
     )[0]
 
 
-# specs/deformable.yaml:78
+# specs/deformable.yaml:107
 @called
 def deform_planes(
     x: Operand,
@@ -357,7 +364,7 @@ def deform_planes(
     )[0]
 
 
-# specs/deformable.yaml:143
+# specs/deformable.yaml:123
 @called
 def deform_conv(
     x: Operand,
@@ -389,7 +396,7 @@ def deform_conv(
     )[0]
 
 
-# specs/detection.yaml:76
+# specs/detection.yaml:178
 @called
 def non_max_suppression(
     boxes: Operand,
@@ -416,7 +423,7 @@ def non_max_suppression(
     )[0]
 
 
-# specs/detection.yaml:178
+# specs/detection.yaml:280
 @called
 def align_planes(
     x: Operand,
@@ -444,7 +451,7 @@ def align_planes(
     )[0]
 
 
-# specs/detection.yaml:314
+# specs/detection.yaml:343
 @called
 def align_pixels(
     x: Operand,
@@ -472,7 +479,7 @@ def align_pixels(
     )[0]
 
 
-# specs/detection.yaml:440
+# specs/detection.yaml:392
 @called
 def roi_align(
     x: Operand,
@@ -501,7 +508,7 @@ def roi_align(
     )[0]
 
 
-# specs/detection.yaml:515
+# specs/detection.yaml:411
 @called
 def bins_of_spans(
     first: Operand, last: Operand, bins: Operand, scale: float = 1.0, *, source: str = ""
@@ -515,7 +522,7 @@ def bins_of_spans(
     return call(DYN_BINS_OF_SPANS, [first, last], {"bins": bins, "scale": scale}, source)
 
 
-# specs/detection.yaml:596
+# specs/detection.yaml:455
 @called
 def max_roi_pool(
     x: Operand, rois: Operand, image: Operand, size: Operand, scale: float = 1.0, *, source: str = ""
@@ -1335,7 +1342,7 @@ def ones(shape: Operand, dtype: DType | str = "f32", *, source: str = "") -> Val
     return call(DYN_ONES, [], {"shape": shape, "dtype": dtype}, source)[0]
 
 
-# specs/signal.yaml:69
+# specs/signal.yaml:131
 @called
 def dft_along(
     x: Operand,
@@ -1357,7 +1364,7 @@ def dft_along(
     )[0]
 
 
-# specs/signal.yaml:119
+# specs/signal.yaml:152
 @called
 def largest_factor(number: Operand, most: Operand = 256, *, source: str = "") -> Value:
     """The largest factor of a number that is no more than its root, and no more than a limit.
@@ -1369,7 +1376,7 @@ def largest_factor(number: Operand, most: Operand = 256, *, source: str = "") ->
     return call(DYN_LARGEST_FACTOR, [], {"number": number, "most": most}, source)[0]
 
 
-# specs/signal.yaml:145
+# specs/signal.yaml:178
 @called
 def steps_of_signal(x: Operand, each: Operand, length: Operand, half: bool = False, *, source: str = "") -> Value:
     """The samples of a signal by the remainder of their place, filled up with zeros to a length; with `half`, of a
@@ -1382,7 +1389,7 @@ def steps_of_signal(x: Operand, each: Operand, length: Operand, half: bool = Fal
     return call(DYN_STEPS_OF_SIGNAL, [x], {"each": each, "length": length, "half": half}, source)[0]
 
 
-# specs/signal.yaml:180
+# specs/signal.yaml:213
 @called
 def steps_of_parts(
     x: Operand, window: Operand = None, *, step: Operand, size: Operand, each: Operand, source: str = ""
@@ -1397,7 +1404,7 @@ def steps_of_parts(
     return call(DYN_STEPS_OF_PARTS, [x, window], {"step": step, "size": size, "each": each}, source)[0]
 
 
-# specs/signal.yaml:213
+# specs/signal.yaml:246
 @called
 def twiddle_factors(
     like: Operand, rows: Operand, columns: Operand, size: Operand, inverse: bool = False, *, source: str = ""
@@ -1413,7 +1420,7 @@ def twiddle_factors(
     )[0]
 
 
-# specs/signal.yaml:344
+# specs/signal.yaml:377
 @called
 def dft_of_rows(
     x: Operand, inverse: bool = False, onesided: bool = False, length: Operand = None, *, source: str = ""
@@ -1427,7 +1434,7 @@ def dft_of_rows(
     return call(DYN_DFT_OF_ROWS, [x], {"inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:385
+# specs/signal.yaml:418
 @called
 def dft(
     x: Operand,
@@ -1447,7 +1454,7 @@ def dft(
     return call(DYN_DFT, [x], {"axis": axis, "inverse": inverse, "onesided": onesided, "length": length}, source)[0]
 
 
-# specs/signal.yaml:432
+# specs/signal.yaml:436
 @called
 def stft_of_long_parts(
     x: Operand,
@@ -1468,7 +1475,7 @@ def stft_of_long_parts(
     return call(DYN_STFT_OF_LONG_PARTS, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:471
+# specs/signal.yaml:450
 @called
 def dft_matrix(
     window: Operand,
@@ -1491,7 +1498,7 @@ def dft_matrix(
     )[0]
 
 
-# specs/signal.yaml:525
+# specs/signal.yaml:504
 @called
 def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = "") -> Value:
     """The sums of the parts of a signal that start every so many samples, each sample times what a table has for
@@ -1504,7 +1511,7 @@ def sums_of_parts(x: Operand, table: Operand, step: Operand, *, source: str = ""
     return call(DYN_SUMS_OF_PARTS, [x, table], {"step": step}, source)[0]
 
 
-# specs/signal.yaml:562
+# specs/signal.yaml:541
 @called
 def stft(
     x: Operand,
@@ -1526,7 +1533,7 @@ def stft(
     return call(DYN_STFT, [x, window], {"step": step, "length": length, "onesided": onesided}, source)[0]
 
 
-# specs/signal.yaml:614
+# specs/signal.yaml:569
 @called
 def mel_weight_matrix(
     lower: Operand,

@@ -9,7 +9,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from anyshape_gen.parse.keys import ALGORITHM_KEYS, FILE_KEYS, LAWS, MATRICES, OP_KEYS, PARAM_KEYS, TRAITS, Key
+from anyshape_gen.parse.keys import (
+    ALGORITHM_KEYS,
+    FAMILY_KEYS,
+    FILE_KEYS,
+    LAWS,
+    MATRICES,
+    OP_KEYS,
+    PARAM_KEYS,
+    TRAITS,
+    Key,
+)
 from anyshape_gen.parse.signature import KINDS, VECTOR_KINDS
 from anyshape_gen.parse.values import CLASSES, DTYPES, OTHER_DTYPES
 
@@ -58,7 +68,7 @@ def forms() -> dict[str, Schema]:
         "traits": _list_of({"enum": list(TRAITS)}),
         "onnx": _map_of({"type": "object", "patternProperties": {"^[0-9]+$": {"type": ["string", "null"]}}}),
         "aten": _map_of(_TEXT),
-        "examples": _list_of({"type": "object"}),
+        "examples": _list_of({"anyOf": [{"type": "object"}, {"const": "family"}]}),
         "spellings": _map_of({"type": ["object", "null"]}),
         "weak": _map_of(_TEXT) | {"propertyNames": {"enum": list(LAWS)}},
         "matrices": _object_of(MATRICES, _list_of(_list_of({"type": ["number", "string"]}))),
@@ -66,7 +76,8 @@ def forms() -> dict[str, Schema]:
         "algorithms": _map_of(_object(ALGORITHM_KEYS, required=("if", "constant"))),
         "op": _object(OP_KEYS),
         "ops": _map_of({"$ref": "#/$defs/op"}),
-        "families": _map_of({"$ref": "#/$defs/op"}),
+        "family": _object(FAMILY_KEYS),
+        "families": _map_of({"$ref": "#/$defs/family"}),
     }
 
 

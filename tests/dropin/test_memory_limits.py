@@ -182,7 +182,7 @@ def test_arenas_are_released_where_a_run_asks_for_it() -> None:
     s.run(None, {"x": x}, other)
     s.run(None, {"x": x})
     own = other._stoppable[s.executable]
-    context = weakref.ref(s.executable.plan._pool._idle[0])  # type: ignore[attr-defined]
+    context = weakref.ref(s.executable.plan._pool._idle[0])  # type: ignore[attr-defined]  # a plan that has a pool
     assert s.executable.memory >= x.nbytes and own.memory >= x.nbytes
     gc.disable()
     try:

@@ -21,12 +21,14 @@ ODD = [*"*@[](){}:?=,'\"xn0", "if", "for", "in", "-1", ">>", "->", "lambda", "No
 
 
 def entries(text: str) -> Iterator[str]:
-    """Small files: one op, with its family."""
+    """Small files: one op, with its families."""
     head, _, ops = text.partition("\nops:\n")
     families = dict(blocks(head.partition("\nfamilies:\n")[2]))
     for _, entry in blocks(ops):
-        match = re.search(r"family: (\w+)", entry)
-        family = f"families:\n{families[match.group(1)]}\n" if match else ""
+        chain = [entry]
+        while match := re.search(r"family: (\w+)", chain[-1]):
+            chain.append(families[match.group(1)])
+        family = "\n".join(["families:", *chain[1:], ""]) if chain[1:] else ""
         yield f"{family}ops:\n{entry}\n"
 
 

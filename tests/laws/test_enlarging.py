@@ -89,6 +89,38 @@ def test_a_sum_of_many_equal_terms_may_be_off_by_what_adding_them_one_by_one_is(
         assert_close(np.asarray(want * (1 + 1 / one_in), dtype.numpy), want, allowed, "sum")
 
 
+def test_updates_whose_values_cancel_are_sums() -> None:
+    """Elements to which nothing is added, and those whose values do not cancel, are held to what they are."""
+    array = np.array([4e34, 3.0, -4e34, 5.0, 1.0], np.float32)
+    x, y = Tensor("x", F32, (5,)), Tensor("y", F32, (3,))
+    eqs = Equations("op", {"x": x}, {"y": y})
+    i, k = eqs.index("i", 3), eqs.index("k", 5)
+    eqs.define(y[i], np.float32(2))
+    eqs.update(y[k // 4], "add", x[k])
+    (want,), allowed = read(eqs, x, y, array)
+    assert want[1] == 3 and want[2] == 2
+    assert_close(np.float32([1e28, 3, 2]), want, allowed, "update")
+    for wrong in ([1e32, 3, 2], [want[0], 3.01, 2], [want[0], 3, 2.01]):
+        with pytest.raises(AssertionError):
+            assert_close(np.float32(wrong), want, allowed, "update")
+
+
+def test_updates_that_overflow_in_one_order_are_undetermined() -> None:
+    array = np.array([3e38, 3e38, -3e38, 1.0, np.inf, 1.0], np.float32)
+    x, y = Tensor("x", F32, (6,)), Tensor("y", F32, (3,))
+    eqs = Equations("op", {"x": x}, {"y": y})
+    i, k = eqs.index("i", 3), eqs.index("k", 6)
+    eqs.define(y[i], np.float32(0))
+    eqs.update(y[k // 4], "add", x[k])
+
+    def under(a: Arithmetic | None = None) -> list[np.ndarray]:
+        with np.errstate(over="ignore"):
+            return [interpret(eqs.equations, {x: array}, arithmetic=a)[y]]
+
+    assert [u.tolist() for u in overflowing(under)] == [[True, False, False]]
+    assert [u.tolist() for u in overflowing(under, terms=True)] == [[True, True, False]]
+
+
 def read(eqs: Equations, x: Tensor, y: Tensor, array: np.ndarray) -> tuple[list[np.ndarray], Allowance]:
     """The results, and what they may be off by as their own terms tell."""
 

@@ -154,6 +154,25 @@ def test_a_rule_joins_what_it_says_and_nothing_like_it(rule: str) -> None:
     assert joined_by(does_not)[rule] == 0, joined_by(does_not)
 
 
+def convolved() -> Any:
+    return ops.conv(x("4, 8, 8, 8"), weights(8, 8, 3, 3), pads=[1, 1, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("build", "joined"),
+    [
+        (lambda: ops.flip(convolved(), axes=[2]), 1),
+        (lambda: ops.roll(ops.matmul(x("8, 8"), weights(8, 8)), shift=[3], axes=[0]), 1),
+        (lambda: channels_last(convolved()), 0),
+        (lambda: transposed(ops.matmul(x("n, 8"), x("8, n", "y"))), 0),
+    ],
+    ids=["along an axis", "around an axis", "to axes as long", "to axes of one size"],
+)
+def test_axes_as_long_as_those_of_a_contraction_are_not_its_axes(build: Build, joined: int) -> None:
+    f = function(build())
+    assert joined_by(f)["move behind a contraction"] == joined
+
+
 def test_every_rule_has_a_name_and_a_line_of_its_own() -> None:
     assert len({r.name for r in RULES}) == len({r.description for r in RULES}) == len(RULES) == len(CASES)
     assert all("\n" not in r.description and r.description[0].islower() for r in RULES)

@@ -16,10 +16,10 @@ for absent in ("anyshape_gen", "anyshape_testing", "yaml", "jinja2"):
     sys.modules[absent] = None  # to import it is an error
 
 import my_ops_torch  # noqa: E402  # test_package.py installs it
-from my_ops_torch import swoosh, widen  # noqa: E402
+from my_ops_torch import swoosh, widen  # noqa: E402  # once modules are hidden
 
-import anyshape  # noqa: E402
-from anyshape.frontends.torch import backend  # noqa: E402
+import anyshape  # noqa: E402  # once modules are hidden
+from anyshape.frontends.torch import backend  # noqa: E402  # once modules are hidden
 
 
 class Model(torch.nn.Module):

@@ -9,7 +9,7 @@ from anyshape import rules
 from anyshape.graph.composition import Composing, Composition
 
 
-# specs/deformable.yaml:143
+# specs/deformable.yaml:123
 def deform_conv_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

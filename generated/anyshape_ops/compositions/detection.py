@@ -11,7 +11,7 @@ from anyshape import rules
 from anyshape.graph.composition import Composing, Composition
 
 
-# specs/detection.yaml:440
+# specs/detection.yaml:392
 def roi_align_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -66,7 +66,7 @@ ROI_ALIGN = Composition(
 )
 
 
-# specs/detection.yaml:596
+# specs/detection.yaml:455
 def max_roi_pool_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

@@ -12,7 +12,7 @@ from anyshape import rules
 from anyshape.graph.composition import Composing, Composition
 
 
-# specs/signal.yaml:299
+# specs/signal.yaml:332
 def spectrum_of_steps_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -64,7 +64,7 @@ SPECTRUM_OF_STEPS = Composition(
 )
 
 
-# specs/signal.yaml:344
+# specs/signal.yaml:377
 def dft_of_rows_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -145,7 +145,7 @@ DFT_OF_ROWS = Composition(
 )
 
 
-# specs/signal.yaml:385
+# specs/signal.yaml:418
 def dft_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -176,7 +176,7 @@ DFT = Composition(
 )
 
 
-# specs/signal.yaml:562
+# specs/signal.yaml:541
 def stft_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

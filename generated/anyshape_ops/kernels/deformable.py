@@ -12,7 +12,7 @@ from anyshape.equations.functions import abs_, cast, checked, clamp, floor, fold
 from anyshape.rules import Bound
 
 
-# specs/deformable.yaml:22
+# specs/deformable.yaml:95
 def deform_pixels_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     o = bound.o
@@ -42,7 +42,7 @@ def deform_pixels_kernel(eqs: Equations, bound: Bound) -> None:
             cast(-2.0, eqs.dtypes["U"]),
             cast(item(d, a) + 1, eqs.dtypes["U"]),
         ),
-        "specs/deformable.yaml:48: offset[n, ravel(q, k), a, *p]",
+        "specs/deformable.yaml:100: offset[n, ravel(q, k), a, *p]",
     )
     read = eqs.scratch("read", eqs.dtypes["U"], rules.Vec((b, *o, *k, c)))
     n, p, q, j = eqs.index("n", b), eqs.indices("p", o), eqs.indices("q", k), eqs.index("j", c)
@@ -65,8 +65,8 @@ def deform_pixels_kernel(eqs: Equations, bound: Bound) -> None:
             * fold("prod", (share(v, t) for v, t in zip((at_[n, *p, *q, a] for a in rules.range_(len(d))), u))),
         )
         * cast(checked(mask)[n, ravel(q, k), *p], eqs.dtypes["U"]),
-        "specs/deformable.yaml:50: pad(x, 0)[n, *[i64(floor(at[n, *p, *q, a]) + U(u[a])) "
-        "for a in range(len(d))], j], mask[n, ravel(q, k), *p]",
+        "specs/deformable.yaml:102: pad(x, 0)[n, *[i64(floor(at[n, *p, *q, a]) + "
+        "U(u[a])) for a in range(len(d))], j], mask[n, ravel(q, k), *p]",
     )
     n, p, i = eqs.index("n", b), eqs.indices("p", o), eqs.index("i", m)
     eqs.define(
@@ -75,11 +75,11 @@ def deform_pixels_kernel(eqs: Equations, bound: Bound) -> None:
             "sum", k, lambda *q: reduce_("sum", [c], lambda j: read[n, *p, *q, j] * cast(w[*q, j, i], eqs.dtypes["U"]))
         )
         + cast(bias[i], eqs.dtypes["U"]),
-        "specs/deformable.yaml:53",
+        "specs/deformable.yaml:105",
     )
 
 
-# specs/deformable.yaml:78
+# specs/deformable.yaml:107
 def deform_planes_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -119,7 +119,7 @@ def deform_planes_kernel(eqs: Equations, bound: Bound) -> None:
             cast(-2.0, eqs.dtypes["U"]),
             cast(item(d, a) + 1, eqs.dtypes["U"]),
         ),
-        "specs/deformable.yaml:111: offset[n, (h * c + j) // e, ravel(q, k), a, *p]",
+        "specs/deformable.yaml:113: offset[n, (h * c + j) // e, ravel(q, k), a, *p]",
     )
     read = eqs.scratch("read", eqs.dtypes["U"], rules.Vec((b, groups, c, *k, *o)))
     n = eqs.index("n", b)
@@ -146,7 +146,7 @@ def deform_planes_kernel(eqs: Equations, bound: Bound) -> None:
             * fold("prod", (share(v, t) for v, t in zip((at_[n, h, j, *q, *p, a] for a in rules.range_(len(d))), u))),
         )
         * cast(checked(mask)[n, (quotient(h * c + j, e)) * rules.prod(k) + ravel(q, k), *p], eqs.dtypes["U"]),
-        "specs/deformable.yaml:114: pad(x, 0)[n, h, j, *[i64(floor(at[n, h, j, *q, *p, "
+        "specs/deformable.yaml:116: pad(x, 0)[n, h, j, *[i64(floor(at[n, h, j, *q, *p, "
         "a]) + U(u[a])) for a in range(len(d))]], mask[n, (h * c + j) // e, ravel(q, k), *p]",
     )
     n, h, i, p = eqs.index("n", b), eqs.index("h", groups), eqs.index("i", m), eqs.indices("p", o)
@@ -154,5 +154,5 @@ def deform_planes_kernel(eqs: Equations, bound: Bound) -> None:
         y[n, h * m + i, *p],
         reduce_("sum", [c, *k], lambda j, *q: read[n, h, j, *q, *p] * cast(w[h * m + i, j, *q], eqs.dtypes["U"]))
         + cast(bias[h * m + i], eqs.dtypes["U"]),
-        "specs/deformable.yaml:119",
+        "specs/deformable.yaml:121",
     )

@@ -35,7 +35,7 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound
 
 
-# specs/detection.yaml:76
+# specs/detection.yaml:178
 def non_max_suppression_kernel(eqs: Equations, bound: Bound) -> None:
     s, b, c, most, n, t, center = bound.s, bound.b, bound.c, bound.most, bound.n, bound.t, bound.center
     boxes = eqs.tensor("boxes")
@@ -51,7 +51,7 @@ def non_max_suppression_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         and_(le(0, iou_threshold[*rules.fill(len(s), 0)]), le(iou_threshold[*rules.fill(len(s), 0)], 1)),
         ("iou_threshold is not within 0..1",),
-        "specs/detection.yaml:92: 0 <= iou_threshold[*fill(len(s), 0)] <= 1 does not hold",
+        "specs/detection.yaml:194: 0 <= iou_threshold[*fill(len(s), 0)] <= 1 does not hold",
     )
     procedure = eqs.procedure({bound.k: b * c * most})
     kept = procedure.output("kept")
@@ -145,10 +145,10 @@ def non_max_suppression_kernel(eqs: Equations, bound: Bound) -> None:
                     )
                     procedure.set(found[()], 1, "add")
                     procedure.set(k[()], 1, "add")
-    procedure.end({bound.k: k}, source="specs/detection.yaml:96")
+    procedure.end({bound.k: k}, source="specs/detection.yaml:198")
 
 
-# specs/detection.yaml:178
+# specs/detection.yaml:280
 def align_planes_kernel(eqs: Equations, bound: Bound) -> None:
     scale = bound.scale
     half_pixel = bound.half_pixel
@@ -174,7 +174,7 @@ def align_planes_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(0, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/detection.yaml:203: all(0 <= image[n] < b for n in k) does not hold",
+        "specs/detection.yaml:97: all(0 <= image[n] < b for n in k) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -375,10 +375,10 @@ def align_planes_kernel(eqs: Equations, bound: Bound) -> None:
                             checked(y)[n, f, *fit((i, j), size)],
                             cast(where(whole[()], lambda: found[()], lambda: maximum(found[()], 0)), eqs.dtypes["F"]),
                         )
-    procedure.end(source="specs/detection.yaml:207")
+    procedure.end(source="specs/detection.yaml:290")
 
 
-# specs/detection.yaml:314
+# specs/detection.yaml:343
 def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
     scale = bound.scale
     half_pixel = bound.half_pixel
@@ -432,46 +432,46 @@ def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(0, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/detection.yaml:350: all(0 <= image[n] < b for n in k) does not hold",
+        "specs/detection.yaml:97: all(0 <= image[n] < b for n in k) does not hold",
     )
     begin = eqs.scratch("begin", eqs.dtypes["U"], rules.Vec((k, 2)))
     n, e = eqs.index("n", k), eqs.index("e", 2)
-    eqs.define(begin[n, e], corner(rois[n, 1 - e]), "specs/detection.yaml:353")
+    eqs.define(begin[n, e], corner(rois[n, 1 - e]), "specs/detection.yaml:364")
     side = eqs.scratch("side", eqs.dtypes["U"], rules.Vec((k, 2)))
     n, e = eqs.index("n", k), eqs.index("e", 2)
-    eqs.define(side[n, e], corner(rois[n, 3 - e]) - begin[n, e], "specs/detection.yaml:354")
+    eqs.define(side[n, e], corner(rois[n, 3 - e]) - begin[n, e], "specs/detection.yaml:365")
     step = eqs.scratch("step", eqs.dtypes["U"], rules.Vec((k, 2)))
     n, e = eqs.index("n", k), eqs.index("e", 2)
     eqs.define(
         step[n, e],
         (side[n, e] if half_pixel else maximum(side[n, e], 1)) / cast(maximum(item(size, e), 1), eqs.dtypes["U"]),
-        "specs/detection.yaml:355",
+        "specs/detection.yaml:366",
     )
     grid = eqs.scratch("grid", parse_dtype("i64"), rules.Vec((k, 2)))
     n, e = eqs.index("n", k), eqs.index("e", 2)
     eqs.define(
         grid[n, e],
         where(rules.gt(ratio, 0), lambda: ratio, lambda: maximum(cast(ceil(step[n, e]), parse_dtype("i64")), 0)),
-        "specs/detection.yaml:356",
+        "specs/detection.yaml:367",
     )
     above = eqs.scratch("above", parse_dtype("i64"), rules.Vec((k, size[0])))
     n, i = eqs.index("n", k), eqs.index("i", size[0])
-    eqs.define(above[n, i], early(begin[n, 0], step[n, 0], i), "specs/detection.yaml:357")
+    eqs.define(above[n, i], early(begin[n, 0], step[n, 0], i), "specs/detection.yaml:368")
     ahead = eqs.scratch("ahead", parse_dtype("i64"), rules.Vec((k, size[1])))
     n, j = eqs.index("n", k), eqs.index("j", size[1])
-    eqs.define(ahead[n, j], early(begin[n, 1], step[n, 1], j), "specs/detection.yaml:358")
+    eqs.define(ahead[n, j], early(begin[n, 1], step[n, 1], j), "specs/detection.yaml:369")
     down = eqs.scratch("down", eqs.dtypes["U"], rules.Vec((k, size[0], room)))
     n, i, u = eqs.index("n", k), eqs.index("i", size[0]), eqs.index("u", room)
-    eqs.define(down[n, i, u], spot(begin[n, 0], step[n, 0], grid[n, 0], above[n, i], i, u), "specs/detection.yaml:359")
+    eqs.define(down[n, i, u], spot(begin[n, 0], step[n, 0], grid[n, 0], above[n, i], i, u), "specs/detection.yaml:370")
     along = eqs.scratch("along", eqs.dtypes["U"], rules.Vec((k, size[1], room)))
     n, j, v = eqs.index("n", k), eqs.index("j", size[1]), eqs.index("v", room)
-    eqs.define(along[n, j, v], spot(begin[n, 1], step[n, 1], grid[n, 1], ahead[n, j], j, v), "specs/detection.yaml:360")
+    eqs.define(along[n, j, v], spot(begin[n, 1], step[n, 1], grid[n, 1], ahead[n, j], j, v), "specs/detection.yaml:371")
     rows = eqs.scratch("rows", parse_dtype("i64"), rules.Vec((k, size[0])))
     n, i = eqs.index("n", k), eqs.index("i", size[0])
-    eqs.define(rows[n, i], minimum(grid[n, 0] - above[n, i], room), "specs/detection.yaml:361")
+    eqs.define(rows[n, i], minimum(grid[n, 0] - above[n, i], room), "specs/detection.yaml:372")
     columns = eqs.scratch("columns", parse_dtype("i64"), rules.Vec((k, size[1])))
     n, j = eqs.index("n", k), eqs.index("j", size[1])
-    eqs.define(columns[n, j], minimum(grid[n, 1] - ahead[n, j], room), "specs/detection.yaml:362")
+    eqs.define(columns[n, j], minimum(grid[n, 1] - ahead[n, j], room), "specs/detection.yaml:373")
     value = eqs.scratch("value", eqs.dtypes["U"], rules.Vec((k, size[0], size[1], room, room, c)))
     n = eqs.index("n", k)
     i = eqs.index("i", size[0])
@@ -501,7 +501,7 @@ def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
                 eqs.dtypes["U"],
             ),
         ),
-        "specs/detection.yaml:363: x[image[n], place(down[n, i, u], d[0]), "
+        "specs/detection.yaml:374: x[image[n], place(down[n, i, u], d[0]), "
         "place(along[n, j, v], d[1]), f], x[image[n], place(down[n, i, u], d[0]), "
         "after(along[n, j, v], d[1]), f], x[image[n], after(down[n, i, u], d[0]), "
         "place(along[n, j, v], d[1]), f], x[image[n], after(down[n, i, u], d[0]), "
@@ -524,7 +524,7 @@ def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
                 ) / maximum(cast(grid[n, 0], eqs.dtypes["U"]) * cast(grid[n, 1], eqs.dtypes["U"]), 1),
                 eqs.dtypes["F"],
             ),
-            "specs/detection.yaml:370",
+            "specs/detection.yaml:381",
         )
     if mode == "max":
         tall = eqs.scratch("tall", parse_dtype("i64"), rules.Vec((k, size[0])))
@@ -532,7 +532,7 @@ def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             tall[n, i],
             reduce_("sum", [room], lambda u: 1, where=lambda u: and_(lt(u, rows[n, i]), reaches(down[n, i, u], d[0]))),
-            "specs/detection.yaml:374",
+            "specs/detection.yaml:385",
         )
         wide = eqs.scratch("wide", parse_dtype("i64"), rules.Vec((k, size[1])))
         n, j = eqs.index("n", k), eqs.index("j", size[1])
@@ -541,7 +541,7 @@ def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
             reduce_(
                 "sum", [room], lambda v: 1, where=lambda v: and_(lt(v, columns[n, j]), reaches(along[n, j, v], d[1]))
             ),
-            "specs/detection.yaml:375",
+            "specs/detection.yaml:386",
         )
         most = eqs.scratch("most", eqs.dtypes["U"], rules.Vec((k, size[0], size[1], c)))
         n, i, j, f = eqs.index("n", k), eqs.index("i", size[0]), eqs.index("j", size[1]), eqs.index("f", c)
@@ -557,14 +557,14 @@ def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 where=lambda u, v: and_(lt(u, rows[n, i]), lt(v, columns[n, j])),
             ),
-            "specs/detection.yaml:376",
+            "specs/detection.yaml:387",
         )
         found = eqs.scratch("found", eqs.dtypes["U"], rules.Vec((k, size[0], size[1], c)))
         n, i, j, f = eqs.index("n", k), eqs.index("i", size[0]), eqs.index("j", size[1]), eqs.index("f", c)
         eqs.define(
             found[n, i, j, f],
             where(and_(gt(tall[n, i], 0), gt(wide[n, j], 0)), lambda: most[n, i, j, f], lambda: 0),
-            "specs/detection.yaml:378",
+            "specs/detection.yaml:389",
         )
         n, i, j, f = eqs.index("n", k), eqs.index("i", size[0]), eqs.index("j", size[1]), eqs.index("f", c)
         eqs.define(
@@ -577,11 +577,11 @@ def align_pixels_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["F"],
             ),
-            "specs/detection.yaml:379",
+            "specs/detection.yaml:390",
         )
 
 
-# specs/detection.yaml:515
+# specs/detection.yaml:411
 def bins_of_spans_kernel(eqs: Equations, bound: Bound) -> None:
     k, scale, bins = bound.k, bound.scale, bound.bins
     first, last, begin, end = eqs.tensor("first"), eqs.tensor("last"), eqs.tensor("begin"), eqs.tensor("end")
@@ -591,7 +591,7 @@ def bins_of_spans_kernel(eqs: Equations, bound: Bound) -> None:
     low = eqs.scratch("low", eqs.dtypes["U"], rules.Vec((k,)))
     n = eqs.index("n", k)
     eqs.define(
-        low[n], rounded(cast(first[n], eqs.dtypes["U"]) * cast(scale, eqs.dtypes["U"])), "specs/detection.yaml:529"
+        low[n], rounded(cast(first[n], eqs.dtypes["U"]) * cast(scale, eqs.dtypes["U"])), "specs/detection.yaml:425"
     )
     long = eqs.scratch("long", eqs.dtypes["U"], rules.Vec((k,)))
     n = eqs.index("n", k)
@@ -600,23 +600,23 @@ def bins_of_spans_kernel(eqs: Equations, bound: Bound) -> None:
         maximum(
             rounded(cast(last[n], eqs.dtypes["U"]) * cast(scale, eqs.dtypes["U"])) - low[n] + 1, 1
         ) / cast(bins, eqs.dtypes["U"]),
-        "specs/detection.yaml:530",
+        "specs/detection.yaml:426",
     )
     n, i = eqs.index("n", k), eqs.index("i", bins)
     eqs.define(
         begin[n, i],
         cast(floor(cast(i, eqs.dtypes["U"]) * long[n]) + low[n], parse_dtype("i64")),
-        "specs/detection.yaml:531",
+        "specs/detection.yaml:427",
     )
     n, i = eqs.index("n", k), eqs.index("i", bins)
     eqs.define(
         end[n, i],
         cast(ceil(cast(i + 1, eqs.dtypes["U"]) * long[n]) + low[n], parse_dtype("i64")),
-        "specs/detection.yaml:532",
+        "specs/detection.yaml:428",
     )
 
 
-# specs/detection.yaml:543
+# specs/detection.yaml:439
 def largest_of_planes_kernel(eqs: Equations, bound: Bound) -> None:
     b, k, c, p, d, q = bound.b, bound.k, bound.c, bound.p, bound.d, bound.q
     x = eqs.tensor("x")
@@ -629,7 +629,7 @@ def largest_of_planes_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(0, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/detection.yaml:553: all(0 <= image[n] < b for n in k) does not hold",
+        "specs/detection.yaml:164: all(0 <= image[n] < b for n in k) does not hold",
     )
     tall = eqs.scratch("tall", eqs.dtypes["F"], rules.Vec((k, c, p, d[1])))
     n, f, i, v = eqs.index("n", k), eqs.index("f", c), eqs.index("i", p), eqs.index("v", d[1])
@@ -641,7 +641,7 @@ def largest_of_planes_kernel(eqs: Equations, bound: Bound) -> None:
             lambda u: x[image[n], f, *fit((u, v), d)],
             where=lambda u: and_(le(upper[n, i], u), lt(u, lower[n, i])),
         ),
-        "specs/detection.yaml:555: x[image[n], f, u, v]",
+        "specs/detection.yaml:443: x[image[n], f, u, v]",
     )
     n, f, i, j = eqs.index("n", k), eqs.index("f", c), eqs.index("i", p), eqs.index("j", q)
     eqs.define(
@@ -656,11 +656,11 @@ def largest_of_planes_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             lambda: 0,
         ),
-        "specs/detection.yaml:556",
+        "specs/detection.yaml:444",
     )
 
 
-# specs/detection.yaml:570
+# specs/detection.yaml:447
 def largest_of_pixels_kernel(eqs: Equations, bound: Bound) -> None:
     b, k, p, q, c, d = bound.b, bound.k, bound.p, bound.q, bound.c, bound.d
     x = eqs.tensor("x")
@@ -673,7 +673,7 @@ def largest_of_pixels_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda n: and_(le(0, image[n]), lt(image[n], b))),
         ("a box names an image that is not among ", b),
-        "specs/detection.yaml:580: all(0 <= image[n] < b for n in k) does not hold",
+        "specs/detection.yaml:164: all(0 <= image[n] < b for n in k) does not hold",
     )
     n, i, j, f = eqs.index("n", k), eqs.index("i", p), eqs.index("j", q), eqs.index("f", c)
     eqs.define(
@@ -693,5 +693,5 @@ def largest_of_pixels_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             lambda: 0,
         ),
-        "specs/detection.yaml:582: x[image[n], u, v, f]",
+        "specs/detection.yaml:452: x[image[n], u, v, f]",
     )

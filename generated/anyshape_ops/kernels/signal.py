@@ -35,7 +35,7 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound, Rule
 
 
-# specs/signal.yaml:69
+# specs/signal.yaml:131
 def dft_along_kernel(eqs: Equations, bound: Bound) -> None:
     length = bound.length
     inverse = bound.inverse
@@ -51,14 +51,14 @@ def dft_along_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         co[u],
         cast(cos(cast(u, parse_dtype("f64")) * (2 * pi / cast(length, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:85",
+        "specs/signal.yaml:138",
     )
     si = eqs.scratch("si", eqs.dtypes["U"], rules.Vec((length,)))
     u = eqs.index("u", length)
     eqs.define(
         si[u],
         cast(sin(cast(u, parse_dtype("f64")) * (2 * pi / cast(length, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:86",
+        "specs/signal.yaml:139",
     )
     if not inverse:
         a, k, b = eqs.indices("a", o), eqs.index("k", s), eqs.indices("b", i)
@@ -73,7 +73,7 @@ def dft_along_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["F"],
             ),
-            "specs/signal.yaml:88",
+            "specs/signal.yaml:141",
         )
         a, k, b = eqs.indices("a", o), eqs.index("k", s), eqs.indices("b", i)
         eqs.define(
@@ -88,7 +88,7 @@ def dft_along_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["F"],
             ),
-            "specs/signal.yaml:89",
+            "specs/signal.yaml:142",
         )
     if inverse and (not onesided):
         a, k, b = eqs.indices("a", o), eqs.index("k", s), eqs.indices("b", i)
@@ -104,7 +104,7 @@ def dft_along_kernel(eqs: Equations, bound: Bound) -> None:
                 ) / cast(length, eqs.dtypes["U"]),
                 eqs.dtypes["F"],
             ),
-            "specs/signal.yaml:91",
+            "specs/signal.yaml:144",
         )
         a, k, b = eqs.indices("a", o), eqs.index("k", s), eqs.indices("b", i)
         eqs.define(
@@ -118,7 +118,7 @@ def dft_along_kernel(eqs: Equations, bound: Bound) -> None:
                 ) / cast(length, eqs.dtypes["U"]),
                 eqs.dtypes["F"],
             ),
-            "specs/signal.yaml:93",
+            "specs/signal.yaml:146",
         )
     if inverse and onesided:
         a, k, b = eqs.indices("a", o), eqs.index("k", s), eqs.indices("b", i)
@@ -137,11 +137,11 @@ def dft_along_kernel(eqs: Equations, bound: Bound) -> None:
                 ) / cast(length, eqs.dtypes["U"]),
                 eqs.dtypes["F"],
             ),
-            "specs/signal.yaml:96",
+            "specs/signal.yaml:149",
         )
 
 
-# specs/signal.yaml:119
+# specs/signal.yaml:152
 def largest_factor_kernel(eqs: Equations, bound: Bound) -> None:
     most, number = bound.most, bound.number
     y = eqs.tensor("y")
@@ -156,28 +156,28 @@ def largest_factor_kernel(eqs: Equations, bound: Bound) -> None:
                 eq(remainder(number, f + 1), 0),
             ),
         ),
-        "specs/signal.yaml:129",
+        "specs/signal.yaml:162",
     )
 
 
-# specs/signal.yaml:145
+# specs/signal.yaml:178
 def steps_of_signal_kernel(eqs: Equations, bound: Bound) -> None:
     half, a, count, d, each, length = bound.half, bound.a, bound.count, bound.d, bound.each, bound.length
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if not half:
         g, i, l, j = eqs.indices("g", a), eqs.index("i", count), eqs.index("l", d), eqs.index("j", each)
-        eqs.define(y[*g, i, l, j], cast(pad(x, 0)[*g, i + count * j, l], eqs.dtypes["U"]), "specs/signal.yaml:162")
+        eqs.define(y[*g, i, l, j], cast(pad(x, 0)[*g, i + count * j, l], eqs.dtypes["U"]), "specs/signal.yaml:195")
     if half:
         g, i, l, j = eqs.indices("g", a), eqs.index("i", count), eqs.index("l", d), eqs.index("j", each)
         eqs.define(
             y[*g, i, l, j],
             cast(pad(x, 0)[*g, minimum(i + count * j, length - (i + count * j)), l], eqs.dtypes["U"])
             * where(and_(eq(l, 1), gt(2 * (i + count * j), length)), lambda: -1, lambda: 1),
-            "specs/signal.yaml:163",
+            "specs/signal.yaml:196",
         )
 
 
-# specs/signal.yaml:180
+# specs/signal.yaml:213
 def steps_of_parts_kernel(eqs: Equations, bound: Bound) -> None:
     w = bound.w
     b = bound.b
@@ -196,7 +196,7 @@ def steps_of_parts_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[g, f, i, l, j],
             cast(x[g, f * step + i + count * j, l], eqs.dtypes["U"]) * cast(window[*(i + count * j,)], eqs.dtypes["U"]),
-            "specs/signal.yaml:195",
+            "specs/signal.yaml:228",
         )
     if rules.eq(len(w), 0):
         g = eqs.index("g", b)
@@ -207,11 +207,11 @@ def steps_of_parts_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[g, f, i, l, j],
             cast(x[g, f * step + i + count * j, l], eqs.dtypes["U"]) * cast(window[*rules.Vec(())], eqs.dtypes["U"]),
-            "specs/signal.yaml:196",
+            "specs/signal.yaml:229",
         )
 
 
-# specs/signal.yaml:213
+# specs/signal.yaml:246
 def twiddle_factors_kernel(eqs: Equations, bound: Bound) -> None:
     size, inverse, rows, columns = bound.size, bound.inverse, bound.rows, bound.columns
     y = eqs.tensor("y")
@@ -220,7 +220,7 @@ def twiddle_factors_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         co[u],
         cast(cos(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["F"]),
-        "specs/signal.yaml:225",
+        "specs/signal.yaml:258",
     )
     si = eqs.scratch("si", eqs.dtypes["F"], rules.Vec((size,)))
     u = eqs.index("u", size)
@@ -228,46 +228,46 @@ def twiddle_factors_kernel(eqs: Equations, bound: Bound) -> None:
         si[u],
         cast(sin(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["F"])
         * (1 if inverse else -1),
-        "specs/signal.yaml:226",
+        "specs/signal.yaml:259",
     )
     i, k = eqs.index("i", rows), eqs.index("k", columns)
-    eqs.define(y[i, 0, k], co[remainder(i * k, size)], "specs/signal.yaml:227")
+    eqs.define(y[i, 0, k], co[remainder(i * k, size)], "specs/signal.yaml:260")
     i, k = eqs.index("i", rows), eqs.index("k", columns)
-    eqs.define(y[i, 1, k], si[remainder(i * k, size)], "specs/signal.yaml:228")
+    eqs.define(y[i, 1, k], si[remainder(i * k, size)], "specs/signal.yaml:261")
 
 
-# specs/signal.yaml:244
+# specs/signal.yaml:277
 def sums_within_steps_kernel(eqs: Equations, bound: Bound) -> None:
     a, p, v, m, c, q = bound.a, bound.p, bound.v, bound.m, bound.c, bound.q
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
     g, i, e, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("e", v), eqs.index("k", m)
     eqs.define(
-        y[*g, i, e, k], reduce_("sum", [c, q], lambda l, j: x[*g, i, l, j] * table[l, j, e, k]), "specs/signal.yaml:249"
+        y[*g, i, e, k], reduce_("sum", [c, q], lambda l, j: x[*g, i, l, j] * table[l, j, e, k]), "specs/signal.yaml:282"
     )
 
 
-# specs/signal.yaml:255
+# specs/signal.yaml:288
 def times_twiddles_kernel(eqs: Equations, bound: Bound) -> None:
     a, p, m, real = bound.a, bound.p, bound.m, bound.real
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
     re = eqs.scratch("re", eqs.dtypes["F"], rules.Vec((*a, p, m)))
     g, i, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("k", m)
-    eqs.define(re[*g, i, k], x[*g, i, 0, k] * table[i, 0, k] - x[*g, i, 1, k] * table[i, 1, k], "specs/signal.yaml:262")
+    eqs.define(re[*g, i, k], x[*g, i, 0, k] * table[i, 0, k] - x[*g, i, 1, k] * table[i, 1, k], "specs/signal.yaml:295")
     im = eqs.scratch("im", eqs.dtypes["F"], rules.Vec((*a, p, m)))
     g, i, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("k", m)
-    eqs.define(im[*g, i, k], x[*g, i, 0, k] * table[i, 1, k] + x[*g, i, 1, k] * table[i, 0, k], "specs/signal.yaml:263")
+    eqs.define(im[*g, i, k], x[*g, i, 0, k] * table[i, 1, k] + x[*g, i, 1, k] * table[i, 0, k], "specs/signal.yaml:296")
     g, i, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("k", m)
-    eqs.define(y[*g, 0, i, 0, k], re[*g, i, k], "specs/signal.yaml:264")
+    eqs.define(y[*g, 0, i, 0, k], re[*g, i, k], "specs/signal.yaml:297")
     g, i, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("k", m)
-    eqs.define(y[*g, 1, i, 0, k], -im[*g, i, k], "specs/signal.yaml:265")
+    eqs.define(y[*g, 1, i, 0, k], -im[*g, i, k], "specs/signal.yaml:298")
     if not real:
         g, i, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("k", m)
-        eqs.define(y[*g, 0, i, 1, k], im[*g, i, k], "specs/signal.yaml:267")
+        eqs.define(y[*g, 0, i, 1, k], im[*g, i, k], "specs/signal.yaml:300")
         g, i, k = eqs.indices("g", a), eqs.index("i", p), eqs.index("k", m)
-        eqs.define(y[*g, 1, i, 1, k], re[*g, i, k], "specs/signal.yaml:268")
+        eqs.define(y[*g, 1, i, 1, k], re[*g, i, k], "specs/signal.yaml:301")
 
 
-# specs/signal.yaml:277
+# specs/signal.yaml:310
 def sums_across_steps_kernel(eqs: Equations, bound: Bound) -> None:
     a, m, v, q, d, p = bound.a, bound.m, bound.v, bound.q, bound.d, bound.p
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
@@ -275,19 +275,19 @@ def sums_across_steps_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*g, k, e, l],
         reduce_("sum", [d, p], lambda r, i: table[k, r, i, 0] * x[*g, r, i, e, l]),
-        "specs/signal.yaml:282",
+        "specs/signal.yaml:315",
     )
 
 
-# specs/signal.yaml:288
+# specs/signal.yaml:321
 def interleave_rows_kernel(eqs: Equations, bound: Bound) -> None:
     a, m, q, v = bound.a, bound.m, bound.q, bound.v
     x, y = eqs.tensor("x"), eqs.tensor("y")
     g, k, l, e = eqs.indices("g", a), eqs.index("k", m), eqs.index("l", q), eqs.index("e", v)
-    eqs.define(y[*g, k * q + l, e], x[*g, k, e, l], "specs/signal.yaml:293")
+    eqs.define(y[*g, k * q + l, e], x[*g, k, e, l], "specs/signal.yaml:326")
 
 
-# specs/signal.yaml:432
+# specs/signal.yaml:436
 def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
     size = bound.size
     w = bound.w
@@ -302,22 +302,22 @@ def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         co[u],
         cast(cos(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:446",
+        "specs/signal.yaml:440",
     )
     si = eqs.scratch("si", eqs.dtypes["U"], rules.Vec((size,)))
     u = eqs.index("u", size)
     eqs.define(
         si[u],
         cast(sin(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:447",
+        "specs/signal.yaml:441",
     )
     win = eqs.scratch("win", eqs.dtypes["U"], rules.Vec((size,)))
     if rules.gt(len(w), 0):
         t = eqs.index("t", size)
-        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]), "specs/signal.yaml:448")
+        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]), "specs/signal.yaml:442")
     if rules.eq(len(w), 0):
         t = eqs.index("t", size)
-        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]), "specs/signal.yaml:449")
+        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]), "specs/signal.yaml:443")
     g, f, k = eqs.index("g", b), eqs.index("f", f_extent), eqs.index("k", k_extent)
     eqs.define(
         y[g, f, k, 0],
@@ -332,7 +332,7 @@ def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:451",
+        "specs/signal.yaml:445",
     )
     g, f, k = eqs.index("g", b), eqs.index("f", f_extent), eqs.index("k", k_extent)
     eqs.define(
@@ -350,11 +350,11 @@ def stft_of_long_parts_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:453",
+        "specs/signal.yaml:447",
     )
 
 
-# specs/signal.yaml:471
+# specs/signal.yaml:450
 def dft_matrix_kernel(eqs: Equations, bound: Bound) -> None:
     inverse = bound.inverse
     n = bound.n
@@ -377,51 +377,51 @@ def dft_matrix_kernel(eqs: Equations, bound: Bound) -> None:
         cast(
             where(and_(inverse, and_(onesided, and_(gt(t, 0), lt(2 * t, size)))), lambda: 2, lambda: 1), eqs.dtypes["U"]
         ) / cast(many, eqs.dtypes["U"]),
-        "specs/signal.yaml:494",
+        "specs/signal.yaml:473",
     )
     win = eqs.scratch("win", eqs.dtypes["U"], rules.Vec((n,)))
     parts = eqs.scratch("parts", eqs.dtypes["U"], rules.Vec((n, channels, 1 if inverse and onesided else 2, m)))
     if rules.gt(len(w), 0):
         t = eqs.index("t", n)
-        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]) * often[t], "specs/signal.yaml:495")
+        eqs.define(win[t], cast(window[*(t,)], eqs.dtypes["U"]) * often[t], "specs/signal.yaml:474")
     if rules.eq(len(w), 0):
         t = eqs.index("t", n)
-        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]) * often[t], "specs/signal.yaml:496")
+        eqs.define(win[t], cast(window[*rules.Vec(())], eqs.dtypes["U"]) * often[t], "specs/signal.yaml:475")
     co = eqs.scratch("co", eqs.dtypes["U"], rules.Vec((size,)))
     u = eqs.index("u", size)
     eqs.define(
         co[u],
         cast(cos(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:497",
+        "specs/signal.yaml:476",
     )
     si = eqs.scratch("si", eqs.dtypes["U"], rules.Vec((size,)))
     u = eqs.index("u", size)
     eqs.define(
         si[u],
         cast(sin(cast(u, parse_dtype("f64")) * (2 * pi / cast(size, parse_dtype("f64")))), eqs.dtypes["U"]),
-        "specs/signal.yaml:498",
+        "specs/signal.yaml:477",
     )
     t, p, k = eqs.index("t", n), eqs.index("p", channels), eqs.index("k", m)
     eqs.define(
         parts[t, p, 0, k],
         win[t] * turned(p, 0, co[remainder(k * t, size)], si[remainder(k * t, size)]),
-        "specs/signal.yaml:499",
+        "specs/signal.yaml:478",
     )
     if not (inverse and onesided):
         t, p, k = eqs.index("t", n), eqs.index("p", channels), eqs.index("k", m)
         eqs.define(
             parts[t, p, 1, k],
             win[t] * turned(p, 1, co[remainder(k * t, size)], si[remainder(k * t, size)]),
-            "specs/signal.yaml:501",
+            "specs/signal.yaml:480",
         )
     t = eqs.index("t", n)
     p = eqs.index("p", channels)
     k = eqs.index("k", m)
     e = eqs.index("e", 1 if inverse and onesided else 2)
-    eqs.define(y[t, p, k, e], parts[t, p, e, k], "specs/signal.yaml:502")
+    eqs.define(y[t, p, k, e], parts[t, p, e, k], "specs/signal.yaml:481")
 
 
-# specs/signal.yaml:525
+# specs/signal.yaml:504
 def sums_of_parts_kernel(eqs: Equations, bound: Bound) -> None:
     b, f_extent, m, v, size, c, step = bound.b, bound.f_extent, bound.m, bound.v, bound.size, bound.c, bound.step
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
@@ -436,11 +436,11 @@ def sums_of_parts_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:533",
+        "specs/signal.yaml:512",
     )
 
 
-# specs/signal.yaml:547
+# specs/signal.yaml:526
 def sums_of_samples_kernel(eqs: Equations, bound: Bound) -> None:
     a, m, v, n, size, c = bound.a, bound.m, bound.v, bound.n, bound.size, bound.c
     x, table, y = eqs.tensor("x"), eqs.tensor("table"), eqs.tensor("y")
@@ -456,11 +456,11 @@ def sums_of_samples_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             eqs.dtypes["F"],
         ),
-        "specs/signal.yaml:552",
+        "specs/signal.yaml:531",
     )
 
 
-# specs/signal.yaml:614
+# specs/signal.yaml:569
 def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
     bins = bound.bins
     dft_length = bound.dft_length
@@ -478,7 +478,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
         at_[e],
         mel(lower[()])
         + cast(e, parse_dtype("f64")) * (mel(upper[()]) - mel(lower[()])) / cast(bins + 2, parse_dtype("f64")),
-        "specs/signal.yaml:631",
+        "specs/signal.yaml:586",
     )
     edge = eqs.scratch("edge", parse_dtype("f64"), rules.Vec((bins + 2,)))
     e = eqs.index("e", bins + 2)
@@ -489,7 +489,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
             * 700
             * (exp(at_[e] / 2595 * log(cast(10, parse_dtype("f64")))) - 1) / cast(sample_rate, parse_dtype("f64"))
         ),
-        "specs/signal.yaml:632",
+        "specs/signal.yaml:587",
     )
     up = eqs.scratch("up", parse_dtype("f64"), rules.Vec((rule.floordiv(dft_length, 2) + 1, bins)))
     j, i = eqs.index("j", j_extent), eqs.index("i", bins)
@@ -505,7 +505,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
                 and_(eq(edge[i], edge[i + 1]), eq(cast(j, parse_dtype("f64")), edge[i])), lambda: 1, lambda: 0
             ),
         ),
-        "specs/signal.yaml:633",
+        "specs/signal.yaml:588",
     )
     j, i = eqs.index("j", j_extent), eqs.index("i", bins)
     eqs.define(
@@ -518,5 +518,5 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             to,
         ),
-        "specs/signal.yaml:636",
+        "specs/signal.yaml:591",
     )

@@ -10,7 +10,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/deformable.yaml:185
+# specs/deformable.yaml:140
 def deform_conv_19(n: OnnxNode) -> Sequence[Value]:
     return [
         api.deform_conv(

@@ -13,7 +13,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/detection.yaml:135
+# specs/detection.yaml:237
 def non_max_suppression_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.non_max_suppression(
@@ -28,7 +28,7 @@ def non_max_suppression_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/detection.yaml:468
+# specs/detection.yaml:407
 def roi_align_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.roi_align(
@@ -45,7 +45,7 @@ def roi_align_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/detection.yaml:470
+# specs/detection.yaml:409
 def roi_align_16(n: OnnxNode) -> Sequence[Value]:
     return [
         api.roi_align(
@@ -62,7 +62,7 @@ def roi_align_16(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/detection.yaml:621
+# specs/detection.yaml:480
 def max_roi_pool_1(n: OnnxNode) -> Sequence[Value]:
     image_ = api.cast(
         api.gather(n.input(1), scalar(0), axis=1, source=n.source), to=parse_dtype("i64"), source=n.source

@@ -14,7 +14,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/signal.yaml:410
+# specs/signal.yaml:433
 def dft_17(n: OnnxNode) -> Sequence[Value]:
     return [
         api.dft(
@@ -28,7 +28,7 @@ def dft_17(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/signal.yaml:411
+# specs/signal.yaml:434
 def dft_20(n: OnnxNode) -> Sequence[Value]:
     return [
         api.dft(
@@ -42,7 +42,7 @@ def dft_20(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/signal.yaml:598
+# specs/signal.yaml:567
 def stft_17(n: OnnxNode) -> Sequence[Value]:
     return [
         api.stft(
@@ -56,7 +56,7 @@ def stft_17(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/signal.yaml:642
+# specs/signal.yaml:597
 def mel_weight_matrix_17(n: OnnxNode) -> Sequence[Value]:
     return [
         api.mel_weight_matrix(

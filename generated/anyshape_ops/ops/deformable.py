@@ -8,7 +8,7 @@ import anyshape_ops.kernels.deformable as kernels
 import anyshape_ops.relations.deformable as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/deformable.yaml:22
+# specs/deformable.yaml:95
 STATIC_DEFORM_PIXELS = OpDef(
     name="deform_pixels",
     variant="static",
@@ -32,7 +32,7 @@ STATIC_DEFORM_PIXELS = OpDef(
     summary=(
         "What deform_conv gives with one group and one group of offsets, of images whose last axis are the " "channels."
     ),
-    source="specs/deformable.yaml:22",
+    source="specs/deformable.yaml:95",
 )
 DYN_DEFORM_PIXELS = OpDef(
     name="deform_pixels",
@@ -57,10 +57,10 @@ DYN_DEFORM_PIXELS = OpDef(
     summary=(
         "What deform_conv gives with one group and one group of offsets, of images whose last axis are the " "channels."
     ),
-    source="specs/deformable.yaml:22",
+    source="specs/deformable.yaml:95",
 )
 
-# specs/deformable.yaml:78
+# specs/deformable.yaml:107
 STATIC_DEFORM_PLANES = OpDef(
     name="deform_planes",
     variant="static",
@@ -84,7 +84,7 @@ STATIC_DEFORM_PLANES = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.deform_planes_kernel,
     summary="What deform_conv gives, with the places of taps found again for each channel.",
-    source="specs/deformable.yaml:78",
+    source="specs/deformable.yaml:107",
 )
 DYN_DEFORM_PLANES = OpDef(
     name="deform_planes",
@@ -109,10 +109,10 @@ DYN_DEFORM_PLANES = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.deform_planes_kernel,
     summary="What deform_conv gives, with the places of taps found again for each channel.",
-    source="specs/deformable.yaml:78",
+    source="specs/deformable.yaml:107",
 )
 
-# specs/deformable.yaml:143
+# specs/deformable.yaml:123
 STATIC_DEFORM_CONV = OpDef(
     name="deform_conv",
     variant="static",
@@ -133,11 +133,12 @@ STATIC_DEFORM_CONV = OpDef(
     outputs=(OutputDef("y", "F"),),
     dtypes={"F": ("f32", "f64", "f16", "bf16")},
     relation=relations.deform_conv_relation,
+    computed={"U": ("accum", "F")},
     composition=compositions.DEFORM_CONV,
     summary=(
         "A convolution each tap of which is moved by an offset of its own for every window, and weighed by a " "mask."
     ),
-    source="specs/deformable.yaml:143",
+    source="specs/deformable.yaml:123",
 )
 DYN_DEFORM_CONV = OpDef(
     name="deform_conv",
@@ -159,9 +160,10 @@ DYN_DEFORM_CONV = OpDef(
     outputs=(OutputDef("y", "F"),),
     dtypes={"F": ("f32", "f64", "f16", "bf16")},
     relation=relations.deform_conv_relation,
+    computed={"U": ("accum", "F")},
     composition=compositions.DEFORM_CONV,
     summary=(
         "A convolution each tap of which is moved by an offset of its own for every window, and weighed by a " "mask."
     ),
-    source="specs/deformable.yaml:143",
+    source="specs/deformable.yaml:123",
 )

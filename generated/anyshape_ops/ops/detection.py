@@ -12,7 +12,7 @@ import anyshape_ops.kernels.detection as kernels
 import anyshape_ops.relations.detection as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/detection.yaml:76
+# specs/detection.yaml:178
 STATIC_NON_MAX_SUPPRESSION = OpDef(
     name="non_max_suppression",
     variant="static",
@@ -33,7 +33,7 @@ STATIC_NON_MAX_SUPPRESSION = OpDef(
     summary=(
         "The boxes of each class with the best scores that overlap no better one, as rows of batch, class and" " box."
     ),
-    source="specs/detection.yaml:76",
+    source="specs/detection.yaml:178",
 )
 DYN_NON_MAX_SUPPRESSION = OpDef(
     name="non_max_suppression",
@@ -55,10 +55,10 @@ DYN_NON_MAX_SUPPRESSION = OpDef(
     summary=(
         "The boxes of each class with the best scores that overlap no better one, as rows of batch, class and" " box."
     ),
-    source="specs/detection.yaml:76",
+    source="specs/detection.yaml:178",
 )
 
-# specs/detection.yaml:178
+# specs/detection.yaml:280
 STATIC_ALIGN_PLANES = OpDef(
     name="align_planes",
     variant="static",
@@ -80,7 +80,7 @@ STATIC_ALIGN_PLANES = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.align_planes_kernel,
     summary="What roi_align gives, found in the planes of the channels one after the other.",
-    source="specs/detection.yaml:178",
+    source="specs/detection.yaml:280",
 )
 DYN_ALIGN_PLANES = OpDef(
     name="align_planes",
@@ -103,10 +103,10 @@ DYN_ALIGN_PLANES = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.align_planes_kernel,
     summary="What roi_align gives, found in the planes of the channels one after the other.",
-    source="specs/detection.yaml:178",
+    source="specs/detection.yaml:280",
 )
 
-# specs/detection.yaml:314
+# specs/detection.yaml:343
 STATIC_ALIGN_PIXELS = OpDef(
     name="align_pixels",
     variant="static",
@@ -128,7 +128,7 @@ STATIC_ALIGN_PIXELS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.align_pixels_kernel,
     summary="What roi_align gives, of images whose last axis are the channels.",
-    source="specs/detection.yaml:314",
+    source="specs/detection.yaml:343",
 )
 DYN_ALIGN_PIXELS = OpDef(
     name="align_pixels",
@@ -151,10 +151,10 @@ DYN_ALIGN_PIXELS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.align_pixels_kernel,
     summary="What roi_align gives, of images whose last axis are the channels.",
-    source="specs/detection.yaml:314",
+    source="specs/detection.yaml:343",
 )
 
-# specs/detection.yaml:440
+# specs/detection.yaml:392
 STATIC_ROI_ALIGN = OpDef(
     name="roi_align",
     variant="static",
@@ -173,12 +173,13 @@ STATIC_ROI_ALIGN = OpDef(
     outputs=(OutputDef("y", "F"),),
     dtypes={"F": ("f32", "f64", "f16", "bf16"), "I": ("i64", "i32")},
     relation=relations.roi_align_relation,
+    computed={"U": ("accum", "F")},
     composition=compositions.ROI_ALIGN,
     summary=(
         "Boxes of images, each in bins of equal size, and of each bin the mean or the maximum of samples "
         "between the elements."
     ),
-    source="specs/detection.yaml:440",
+    source="specs/detection.yaml:392",
 )
 DYN_ROI_ALIGN = OpDef(
     name="roi_align",
@@ -198,15 +199,16 @@ DYN_ROI_ALIGN = OpDef(
     outputs=(OutputDef("y", "F"),),
     dtypes={"F": ("f32", "f64", "f16", "bf16"), "I": ("i64", "i32")},
     relation=relations.roi_align_relation,
+    computed={"U": ("accum", "F")},
     composition=compositions.ROI_ALIGN,
     summary=(
         "Boxes of images, each in bins of equal size, and of each bin the mean or the maximum of samples "
         "between the elements."
     ),
-    source="specs/detection.yaml:440",
+    source="specs/detection.yaml:392",
 )
 
-# specs/detection.yaml:515
+# specs/detection.yaml:411
 STATIC_BINS_OF_SPANS = OpDef(
     name="bins_of_spans",
     variant="static",
@@ -229,7 +231,7 @@ STATIC_BINS_OF_SPANS = OpDef(
     summary=(
         "Spans of elements in bins of equal length, as the elements that each bin touches, from `begin` up to" " `end`."
     ),
-    source="specs/detection.yaml:515",
+    source="specs/detection.yaml:411",
 )
 DYN_BINS_OF_SPANS = OpDef(
     name="bins_of_spans",
@@ -253,10 +255,10 @@ DYN_BINS_OF_SPANS = OpDef(
     summary=(
         "Spans of elements in bins of equal length, as the elements that each bin touches, from `begin` up to" " `end`."
     ),
-    source="specs/detection.yaml:515",
+    source="specs/detection.yaml:411",
 )
 
-# specs/detection.yaml:543
+# specs/detection.yaml:439
 # largest_of_planes: no dyn variant, it has no parameters
 LARGEST_OF_PLANES = OpDef(
     name="largest_of_planes",
@@ -278,10 +280,10 @@ LARGEST_OF_PLANES = OpDef(
         "The largest element of each bin of boxes of images, found in the planes of the channels one after "
         "the other; 0 of none."
     ),
-    source="specs/detection.yaml:543",
+    source="specs/detection.yaml:439",
 )
 
-# specs/detection.yaml:570
+# specs/detection.yaml:447
 # largest_of_pixels: no dyn variant, it has no parameters
 LARGEST_OF_PIXELS = OpDef(
     name="largest_of_pixels",
@@ -300,10 +302,10 @@ LARGEST_OF_PIXELS = OpDef(
     relation=relations.largest_of_pixels_relation,
     kernel=kernels.largest_of_pixels_kernel,
     summary="What largest_of_planes gives, of images whose channels come last, as they do in the result.",
-    source="specs/detection.yaml:570",
+    source="specs/detection.yaml:447",
 )
 
-# specs/detection.yaml:596
+# specs/detection.yaml:455
 STATIC_MAX_ROI_POOL = OpDef(
     name="max_roi_pool",
     variant="static",
@@ -324,7 +326,7 @@ STATIC_MAX_ROI_POOL = OpDef(
         "Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the "
         "largest element, 0 of none."
     ),
-    source="specs/detection.yaml:596",
+    source="specs/detection.yaml:455",
 )
 DYN_MAX_ROI_POOL = OpDef(
     name="max_roi_pool",
@@ -346,5 +348,5 @@ DYN_MAX_ROI_POOL = OpDef(
         "Boxes of images, each left, top, right and bottom, in bins of equal size, and of each bin the "
         "largest element, 0 of none."
     ),
-    source="specs/detection.yaml:596",
+    source="specs/detection.yaml:455",
 )

@@ -12,7 +12,7 @@ import anyshape_ops.relations.signal as relations
 from anyshape.dtypes import parse_dtype
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/signal.yaml:69
+# specs/signal.yaml:131
 STATIC_DFT_ALONG = OpDef(
     name="dft_along",
     variant="static",
@@ -29,7 +29,7 @@ STATIC_DFT_ALONG = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.dft_along_kernel,
     summary="What dft gives, from one period of each wave.",
-    source="specs/signal.yaml:69",
+    source="specs/signal.yaml:131",
 )
 DYN_DFT_ALONG = OpDef(
     name="dft_along",
@@ -47,10 +47,10 @@ DYN_DFT_ALONG = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.dft_along_kernel,
     summary="What dft gives, from one period of each wave.",
-    source="specs/signal.yaml:69",
+    source="specs/signal.yaml:131",
 )
 
-# specs/signal.yaml:119
+# specs/signal.yaml:152
 STATIC_LARGEST_FACTOR = OpDef(
     name="largest_factor",
     variant="static",
@@ -64,7 +64,7 @@ STATIC_LARGEST_FACTOR = OpDef(
     relation=relations.largest_factor_relation,
     kernel=kernels.largest_factor_kernel,
     summary="The largest factor of a number that is no more than its root, and no more than a limit.",
-    source="specs/signal.yaml:119",
+    source="specs/signal.yaml:152",
 )
 DYN_LARGEST_FACTOR = OpDef(
     name="largest_factor",
@@ -79,10 +79,10 @@ DYN_LARGEST_FACTOR = OpDef(
     relation=relations.largest_factor_relation,
     kernel=kernels.largest_factor_kernel,
     summary="The largest factor of a number that is no more than its root, and no more than a limit.",
-    source="specs/signal.yaml:119",
+    source="specs/signal.yaml:152",
 )
 
-# specs/signal.yaml:145
+# specs/signal.yaml:178
 STATIC_STEPS_OF_SIGNAL = OpDef(
     name="steps_of_signal",
     variant="static",
@@ -101,7 +101,7 @@ STATIC_STEPS_OF_SIGNAL = OpDef(
         "The samples of a signal by the remainder of their place, filled up with zeros to a length; with "
         "`half`, of a spectrum whose second half mirrors the one that is given."
     ),
-    source="specs/signal.yaml:145",
+    source="specs/signal.yaml:178",
 )
 DYN_STEPS_OF_SIGNAL = OpDef(
     name="steps_of_signal",
@@ -121,10 +121,10 @@ DYN_STEPS_OF_SIGNAL = OpDef(
         "The samples of a signal by the remainder of their place, filled up with zeros to a length; with "
         "`half`, of a spectrum whose second half mirrors the one that is given."
     ),
-    source="specs/signal.yaml:145",
+    source="specs/signal.yaml:178",
 )
 
-# specs/signal.yaml:180
+# specs/signal.yaml:213
 STATIC_STEPS_OF_PARTS = OpDef(
     name="steps_of_parts",
     variant="static",
@@ -146,7 +146,7 @@ STATIC_STEPS_OF_PARTS = OpDef(
         "The samples of the parts of a signal that start every so many samples, each times a window, by "
         "remainder as in steps_of_signal."
     ),
-    source="specs/signal.yaml:180",
+    source="specs/signal.yaml:213",
 )
 DYN_STEPS_OF_PARTS = OpDef(
     name="steps_of_parts",
@@ -169,10 +169,10 @@ DYN_STEPS_OF_PARTS = OpDef(
         "The samples of the parts of a signal that start every so many samples, each times a window, by "
         "remainder as in steps_of_signal."
     ),
-    source="specs/signal.yaml:180",
+    source="specs/signal.yaml:213",
 )
 
-# specs/signal.yaml:213
+# specs/signal.yaml:246
 STATIC_TWIDDLE_FACTORS = OpDef(
     name="twiddle_factors",
     variant="static",
@@ -188,7 +188,7 @@ STATIC_TWIDDLE_FACTORS = OpDef(
     relation=relations.twiddle_factors_relation,
     kernel=kernels.twiddle_factors_kernel,
     summary="Cosine and sine of row times column parts of the circle, clockwise without `inverse`.",
-    source="specs/signal.yaml:213",
+    source="specs/signal.yaml:246",
 )
 DYN_TWIDDLE_FACTORS = OpDef(
     name="twiddle_factors",
@@ -205,11 +205,11 @@ DYN_TWIDDLE_FACTORS = OpDef(
     relation=relations.twiddle_factors_relation,
     kernel=kernels.twiddle_factors_kernel,
     summary="Cosine and sine of row times column parts of the circle, clockwise without `inverse`.",
-    source="specs/signal.yaml:213",
+    source="specs/signal.yaml:246",
     shaping=("rows", "columns"),
 )
 
-# specs/signal.yaml:244
+# specs/signal.yaml:277
 # sums_within_steps: no dyn variant, it has no parameters
 SUMS_WITHIN_STEPS = OpDef(
     name="sums_within_steps",
@@ -224,10 +224,10 @@ SUMS_WITHIN_STEPS = OpDef(
     relation=relations.sums_within_steps_relation,
     kernel=kernels.sums_within_steps_kernel,
     summary="The sums of the samples of one remainder, each times what a table has for it.",
-    source="specs/signal.yaml:244",
+    source="specs/signal.yaml:277",
 )
 
-# specs/signal.yaml:255
+# specs/signal.yaml:288
 # times_twiddles: no dyn variant, it has no parameters that are operands
 TIMES_TWIDDLES = OpDef(
     name="times_twiddles",
@@ -245,10 +245,10 @@ TIMES_TWIDDLES = OpDef(
         "Complex numbers times those of a table, and behind them the same times the imaginary unit; with "
         "`real`, their real parts only."
     ),
-    source="specs/signal.yaml:255",
+    source="specs/signal.yaml:288",
 )
 
-# specs/signal.yaml:277
+# specs/signal.yaml:310
 # sums_across_steps: no dyn variant, it has no parameters
 SUMS_ACROSS_STEPS = OpDef(
     name="sums_across_steps",
@@ -266,10 +266,10 @@ SUMS_ACROSS_STEPS = OpDef(
         "The sums over all remainders, of the numbers and of them times the imaginary unit, each times what a"
         " table has for it."
     ),
-    source="specs/signal.yaml:277",
+    source="specs/signal.yaml:310",
 )
 
-# specs/signal.yaml:288
+# specs/signal.yaml:321
 # interleave_rows: no dyn variant, it has no parameters
 INTERLEAVE_ROWS = OpDef(
     name="interleave_rows",
@@ -281,11 +281,11 @@ INTERLEAVE_ROWS = OpDef(
     relation=relations.interleave_rows_relation,
     kernel=kernels.interleave_rows_kernel,
     summary="Rows of real and of imaginary parts as rows of complex numbers, one row behind the other.",
-    source="specs/signal.yaml:288",
+    source="specs/signal.yaml:321",
     moves=("F",),
 )
 
-# specs/signal.yaml:299
+# specs/signal.yaml:332
 # spectrum_of_steps: no dyn variant, it has no parameters that are operands
 SPECTRUM_OF_STEPS = OpDef(
     name="spectrum_of_steps",
@@ -303,11 +303,11 @@ SPECTRUM_OF_STEPS = OpDef(
         "The discrete Fourier transform of p times q samples by remainder, or its inverse, from p transforms "
         "of q samples and q of p."
     ),
-    source="specs/signal.yaml:299",
+    source="specs/signal.yaml:332",
     traits=("finite",),
 )
 
-# specs/signal.yaml:344
+# specs/signal.yaml:377
 STATIC_DFT_OF_ROWS = OpDef(
     name="dft_of_rows",
     variant="static",
@@ -323,7 +323,7 @@ STATIC_DFT_OF_ROWS = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT_OF_ROWS,
     summary="What dft gives along the last axis but one, in the form that takes the least time for the length.",
-    source="specs/signal.yaml:344",
+    source="specs/signal.yaml:377",
     traits=("finite",),
 )
 DYN_DFT_OF_ROWS = OpDef(
@@ -341,11 +341,11 @@ DYN_DFT_OF_ROWS = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT_OF_ROWS,
     summary="What dft gives along the last axis but one, in the form that takes the least time for the length.",
-    source="specs/signal.yaml:344",
+    source="specs/signal.yaml:377",
     traits=("finite",),
 )
 
-# specs/signal.yaml:385
+# specs/signal.yaml:418
 STATIC_DFT = OpDef(
     name="dft",
     variant="static",
@@ -362,7 +362,7 @@ STATIC_DFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT,
     summary="The discrete Fourier transform along an axis, or its inverse; of real signals the first half of it.",
-    source="specs/signal.yaml:385",
+    source="specs/signal.yaml:418",
     traits=("finite",),
 )
 DYN_DFT = OpDef(
@@ -381,11 +381,11 @@ DYN_DFT = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.DFT,
     summary="The discrete Fourier transform along an axis, or its inverse; of real signals the first half of it.",
-    source="specs/signal.yaml:385",
+    source="specs/signal.yaml:418",
     traits=("finite",),
 )
 
-# specs/signal.yaml:432
+# specs/signal.yaml:436
 STATIC_STFT_OF_LONG_PARTS = OpDef(
     name="stft_of_long_parts",
     variant="static",
@@ -404,7 +404,7 @@ STATIC_STFT_OF_LONG_PARTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.stft_of_long_parts_kernel,
     summary="What stft gives, from one period of each wave.",
-    source="specs/signal.yaml:432",
+    source="specs/signal.yaml:436",
 )
 DYN_STFT_OF_LONG_PARTS = OpDef(
     name="stft_of_long_parts",
@@ -424,10 +424,10 @@ DYN_STFT_OF_LONG_PARTS = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.stft_of_long_parts_kernel,
     summary="What stft gives, from one period of each wave.",
-    source="specs/signal.yaml:432",
+    source="specs/signal.yaml:436",
 )
 
-# specs/signal.yaml:471
+# specs/signal.yaml:450
 STATIC_DFT_MATRIX = OpDef(
     name="dft_matrix",
     variant="static",
@@ -447,7 +447,7 @@ STATIC_DFT_MATRIX = OpDef(
         "What the real and the imaginary part of each sample, times a window, give to a discrete Fourier "
         "transform or its inverse."
     ),
-    source="specs/signal.yaml:471",
+    source="specs/signal.yaml:450",
 )
 DYN_DFT_MATRIX = OpDef(
     name="dft_matrix",
@@ -468,10 +468,10 @@ DYN_DFT_MATRIX = OpDef(
         "What the real and the imaginary part of each sample, times a window, give to a discrete Fourier "
         "transform or its inverse."
     ),
-    source="specs/signal.yaml:471",
+    source="specs/signal.yaml:450",
 )
 
-# specs/signal.yaml:525
+# specs/signal.yaml:504
 STATIC_SUMS_OF_PARTS = OpDef(
     name="sums_of_parts",
     variant="static",
@@ -489,7 +489,7 @@ STATIC_SUMS_OF_PARTS = OpDef(
         "The sums of the parts of a signal that start every so many samples, each sample times what a table "
         "has for it."
     ),
-    source="specs/signal.yaml:525",
+    source="specs/signal.yaml:504",
 )
 DYN_SUMS_OF_PARTS = OpDef(
     name="sums_of_parts",
@@ -508,10 +508,10 @@ DYN_SUMS_OF_PARTS = OpDef(
         "The sums of the parts of a signal that start every so many samples, each sample times what a table "
         "has for it."
     ),
-    source="specs/signal.yaml:525",
+    source="specs/signal.yaml:504",
 )
 
-# specs/signal.yaml:547
+# specs/signal.yaml:526
 # sums_of_samples: no dyn variant, it has no parameters
 SUMS_OF_SAMPLES = OpDef(
     name="sums_of_samples",
@@ -529,10 +529,10 @@ SUMS_OF_SAMPLES = OpDef(
     summary=(
         "The sums of the samples of a signal, each times what a table has for it, as many as there are in " "both."
     ),
-    source="specs/signal.yaml:547",
+    source="specs/signal.yaml:526",
 )
 
-# specs/signal.yaml:562
+# specs/signal.yaml:541
 STATIC_STFT = OpDef(
     name="stft",
     variant="static",
@@ -554,7 +554,7 @@ STATIC_STFT = OpDef(
         "The discrete Fourier transforms of the parts of a signal that start every so many samples, each "
         "times a window."
     ),
-    source="specs/signal.yaml:562",
+    source="specs/signal.yaml:541",
     traits=("finite",),
 )
 DYN_STFT = OpDef(
@@ -578,11 +578,11 @@ DYN_STFT = OpDef(
         "The discrete Fourier transforms of the parts of a signal that start every so many samples, each "
         "times a window."
     ),
-    source="specs/signal.yaml:562",
+    source="specs/signal.yaml:541",
     traits=("finite",),
 )
 
-# specs/signal.yaml:614
+# specs/signal.yaml:569
 STATIC_MEL_WEIGHT_MATRIX = OpDef(
     name="mel_weight_matrix",
     variant="static",
@@ -603,7 +603,7 @@ STATIC_MEL_WEIGHT_MATRIX = OpDef(
     summary=(
         "Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column " "per band."
     ),
-    source="specs/signal.yaml:614",
+    source="specs/signal.yaml:569",
 )
 DYN_MEL_WEIGHT_MATRIX = OpDef(
     name="mel_weight_matrix",
@@ -625,5 +625,5 @@ DYN_MEL_WEIGHT_MATRIX = OpDef(
     summary=(
         "Triangles that sum frequencies of a spectrum to bands of equal width on the mel scale, one column " "per band."
     ),
-    source="specs/signal.yaml:614",
+    source="specs/signal.yaml:569",
 )

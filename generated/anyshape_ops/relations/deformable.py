@@ -8,7 +8,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, eq, fill, ge, gt, le, prod
 
 
-# specs/deformable.yaml:22
+# specs/deformable.yaml:95
 def deform_pixels_relation(
     rule: Rule,
     *,
@@ -65,7 +65,7 @@ def deform_pixels_relation(
     )
 
 
-# specs/deformable.yaml:78
+# specs/deformable.yaml:107
 def deform_planes_relation(
     rule: Rule,
     *,
@@ -109,12 +109,6 @@ def deform_planes_relation(
         b = rule.equal(b, mask[0], "b of mask")
         rule.equal(offset_groups * prod(k), mask[1], "offset_groups * prod(k) of mask")
         o = rule.equal(o, mask[2:], "o of mask")
-    rule.require(gt(groups, 0), lambda: f"there must be at least one group, got {groups}")
-    rule.require(gt(offset_groups, 0), lambda: f"there must be at least one group of offsets, got {offset_groups}")
-    rule.require(
-        eq(rule.mod(groups * c, offset_groups), 0),
-        lambda: f"{groups * c} channels in {offset_groups} groups of offsets",
-    )
     rule.require(gt(strides, 0), lambda: f"strides must be positive, got {strides}")
     rule.require(gt(dilations, 0), lambda: f"dilations must be positive, got {dilations}")
     rule.require(ge(pads, 0), lambda: f"pads must not be negative, got {pads}")
@@ -124,6 +118,12 @@ def deform_planes_relation(
     rule.require(
         eq(o, rule.floordiv(room - (k - 1) * dilations - 1, strides) + 1),
         lambda: f"offsets for {o} windows are not those of {d}",
+    )
+    rule.require(gt(groups, 0), lambda: f"there must be at least one group, got {groups}")
+    rule.require(gt(offset_groups, 0), lambda: f"there must be at least one group of offsets, got {offset_groups}")
+    rule.require(
+        eq(rule.mod(groups * c, offset_groups), 0),
+        lambda: f"{groups * c} channels in {offset_groups} groups of offsets",
     )
     e = rule.max(rule.floordiv(groups * c, offset_groups), 1)
     return rule.bind(
@@ -143,7 +143,7 @@ def deform_planes_relation(
     )
 
 
-# specs/deformable.yaml:143
+# specs/deformable.yaml:123
 def deform_conv_relation(
     rule: Rule,
     *,
@@ -187,12 +187,6 @@ def deform_conv_relation(
         b = rule.equal(b, mask[0], "b of mask")
         rule.equal(offset_groups * prod(k), mask[1], "offset_groups * prod(k) of mask")
         o = rule.equal(o, mask[2:], "o of mask")
-    rule.require(gt(groups, 0), lambda: f"there must be at least one group, got {groups}")
-    rule.require(gt(offset_groups, 0), lambda: f"there must be at least one group of offsets, got {offset_groups}")
-    rule.require(
-        eq(rule.mod(groups * c, offset_groups), 0),
-        lambda: f"{groups * c} channels in {offset_groups} groups of offsets",
-    )
     rule.require(gt(strides, 0), lambda: f"strides must be positive, got {strides}")
     rule.require(gt(dilations, 0), lambda: f"dilations must be positive, got {dilations}")
     rule.require(ge(pads, 0), lambda: f"pads must not be negative, got {pads}")
@@ -202,6 +196,12 @@ def deform_conv_relation(
     rule.require(
         eq(o, rule.floordiv(room - (k - 1) * dilations - 1, strides) + 1),
         lambda: f"offsets for {o} windows are not those of {d}",
+    )
+    rule.require(gt(groups, 0), lambda: f"there must be at least one group, got {groups}")
+    rule.require(gt(offset_groups, 0), lambda: f"there must be at least one group of offsets, got {offset_groups}")
+    rule.require(
+        eq(rule.mod(groups * c, offset_groups), 0),
+        lambda: f"{groups * c} channels in {offset_groups} groups of offsets",
     )
     return rule.bind(
         outputs={"y": Vec((b, groups * m, *o))},

@@ -10,7 +10,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, clamp, eq, ge, gt, le, prod
 
 
-# specs/detection.yaml:76
+# specs/detection.yaml:178
 def non_max_suppression_relation(
     rule: Rule,
     *,
@@ -44,7 +44,7 @@ def non_max_suppression_relation(
     return rule.bind(outputs={"kept": Vec((k, 3))}, s=s, b=b, c=c, most=most, n=n, t=t, center=center, k=k, limit=limit)
 
 
-# specs/detection.yaml:178
+# specs/detection.yaml:280
 def align_planes_relation(
     rule: Rule, *, x: Vec, rois: Vec, image: Vec, size: Any, mode: str, ratio: Any, scale: Any, half_pixel: bool
 ) -> Bound:
@@ -82,7 +82,7 @@ def align_planes_relation(
     )
 
 
-# specs/detection.yaml:314
+# specs/detection.yaml:343
 def align_pixels_relation(
     rule: Rule, *, x: Vec, rois: Vec, image: Vec, size: Any, mode: str, ratio: Any, scale: Any, half_pixel: bool
 ) -> Bound:
@@ -118,7 +118,7 @@ def align_pixels_relation(
     )
 
 
-# specs/detection.yaml:440
+# specs/detection.yaml:392
 def roi_align_relation(
     rule: Rule, *, x: Vec, rois: Vec, image: Vec, size: Any, mode: str, ratio: Any, scale: Any, half_pixel: bool
 ) -> Bound:
@@ -151,7 +151,7 @@ def roi_align_relation(
     )
 
 
-# specs/detection.yaml:515
+# specs/detection.yaml:411
 def bins_of_spans_relation(rule: Rule, *, first: Vec, last: Vec, bins: Any, scale: Any) -> Bound:
     rule.require(eq(len(first), 1), lambda: f"first must have rank 1, got rank {len(first)}")
     rule.require(eq(len(last), 1), lambda: f"last must have rank 1, got rank {len(last)}")
@@ -161,7 +161,7 @@ def bins_of_spans_relation(rule: Rule, *, first: Vec, last: Vec, bins: Any, scal
     return rule.bind(outputs={"begin": Vec((k, bins)), "end": Vec((k, bins))}, k=k, scale=scale, bins=bins)
 
 
-# specs/detection.yaml:543
+# specs/detection.yaml:439
 def largest_of_planes_relation(
     rule: Rule, *, x: Vec, image: Vec, upper: Vec, lower: Vec, begin: Vec, end: Vec
 ) -> Bound:
@@ -186,7 +186,7 @@ def largest_of_planes_relation(
     return rule.bind(outputs={"y": Vec((k, c, p, q))}, b=b, k=k, c=c, p=p, d=d, q=q)
 
 
-# specs/detection.yaml:570
+# specs/detection.yaml:447
 def largest_of_pixels_relation(
     rule: Rule, *, x: Vec, image: Vec, upper: Vec, lower: Vec, begin: Vec, end: Vec
 ) -> Bound:
@@ -211,7 +211,7 @@ def largest_of_pixels_relation(
     return rule.bind(outputs={"y": Vec((k, p, q, c))}, b=b, k=k, p=p, q=q, c=c, d=d)
 
 
-# specs/detection.yaml:596
+# specs/detection.yaml:455
 def max_roi_pool_relation(rule: Rule, *, x: Vec, rois: Vec, image: Vec, size: Any, scale: Any) -> Bound:
     rule.equal(2, len(size), "the length of size")
     rule.require(eq(len(x), 4), lambda: f"x must have rank 4, got rank {len(x)}")

@@ -11,7 +11,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, eq, ge, gt, le, lt, range_
 
 
-# specs/signal.yaml:69
+# specs/signal.yaml:131
 def dft_along_relation(rule: Rule, *, x: Vec, axis: Any, inverse: bool, onesided: bool, length: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 2), lambda: f"x must have at least rank {axis + 2}, got rank {len(x)}")
@@ -42,14 +42,14 @@ def dft_along_relation(rule: Rule, *, x: Vec, axis: Any, inverse: bool, onesided
     )
 
 
-# specs/signal.yaml:119
+# specs/signal.yaml:152
 def largest_factor_relation(rule: Rule, *, number: Any, most: Any) -> Bound:
     rule.require(rule.and_(gt(number, 0), lambda: gt(most, 0)), lambda: f"no factors of {number} up to {most}")
     rule.require(le(most, 4096), lambda: f"a limit of factors is at most 4096, got {most}")
     return rule.bind(outputs={"y": Vec(())}, most=most, number=number)
 
 
-# specs/signal.yaml:145
+# specs/signal.yaml:178
 def steps_of_signal_relation(rule: Rule, *, x: Vec, each: Any, length: Any, half: bool) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     a = x[:-2]
@@ -66,7 +66,7 @@ def steps_of_signal_relation(rule: Rule, *, x: Vec, each: Any, length: Any, half
     )
 
 
-# specs/signal.yaml:180
+# specs/signal.yaml:213
 def steps_of_parts_relation(rule: Rule, *, x: Vec, window: Vec | None, step: Any, size: Any, each: Any) -> Bound:
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     b = x[0]
@@ -101,7 +101,7 @@ def steps_of_parts_relation(rule: Rule, *, x: Vec, window: Vec | None, step: Any
     )
 
 
-# specs/signal.yaml:213
+# specs/signal.yaml:246
 def twiddle_factors_relation(rule: Rule, *, like: Vec, rows: Any, columns: Any, size: Any, inverse: bool) -> Bound:
     rule.require(eq(len(like), 0), lambda: f"like must have rank 0, got rank {len(like)}")
     rule.require(
@@ -111,7 +111,7 @@ def twiddle_factors_relation(rule: Rule, *, like: Vec, rows: Any, columns: Any, 
     return rule.bind(outputs={"y": Vec((rows, 2, columns))}, size=size, inverse=inverse, rows=rows, columns=columns)
 
 
-# specs/signal.yaml:244
+# specs/signal.yaml:277
 def sums_within_steps_relation(rule: Rule, *, x: Vec, table: Vec) -> Bound:
     rule.require(ge(len(x), 3), lambda: f"x must have at least rank 3, got rank {len(x)}")
     rule.require(eq(len(table), 4), lambda: f"table must have rank 4, got rank {len(table)}")
@@ -126,7 +126,7 @@ def sums_within_steps_relation(rule: Rule, *, x: Vec, table: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((*a, p, v, m))}, a=a, p=p, v=v, m=m, c=c, q=q)
 
 
-# specs/signal.yaml:255
+# specs/signal.yaml:288
 def times_twiddles_relation(rule: Rule, *, x: Vec, table: Vec, real: bool) -> Bound:
     rule.require(ge(len(x), 3), lambda: f"x must have at least rank 3, got rank {len(x)}")
     rule.require(eq(len(table), 3), lambda: f"table must have rank 3, got rank {len(table)}")
@@ -140,7 +140,7 @@ def times_twiddles_relation(rule: Rule, *, x: Vec, table: Vec, real: bool) -> Bo
     return rule.bind(outputs={"y": Vec((*a, 2, p, 1 if real else 2, m))}, a=a, p=p, m=m, real=real)
 
 
-# specs/signal.yaml:277
+# specs/signal.yaml:310
 def sums_across_steps_relation(rule: Rule, *, x: Vec, table: Vec) -> Bound:
     rule.require(ge(len(x), 4), lambda: f"x must have at least rank 4, got rank {len(x)}")
     rule.require(eq(len(table), 4), lambda: f"table must have rank 4, got rank {len(table)}")
@@ -156,7 +156,7 @@ def sums_across_steps_relation(rule: Rule, *, x: Vec, table: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((*a, m, v, q))}, a=a, m=m, v=v, q=q, d=d, p=p)
 
 
-# specs/signal.yaml:288
+# specs/signal.yaml:321
 def interleave_rows_relation(rule: Rule, *, x: Vec) -> Bound:
     rule.require(ge(len(x), 3), lambda: f"x must have at least rank 3, got rank {len(x)}")
     a = x[:-3]
@@ -166,7 +166,7 @@ def interleave_rows_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((*a, m * q, v))}, a=a, m=m, q=q, v=v)
 
 
-# specs/signal.yaml:299
+# specs/signal.yaml:332
 def spectrum_of_steps_relation(rule: Rule, *, x: Vec, onesided: bool, inverse: bool) -> Bound:
     rule.require(ge(len(x), 3), lambda: f"x must have at least rank 3, got rank {len(x)}")
     a = x[:-3]
@@ -182,7 +182,7 @@ def spectrum_of_steps_relation(rule: Rule, *, x: Vec, onesided: bool, inverse: b
     return rule.bind(outputs={"y": Vec((*a, s, v))}, q=q, c=c, inverse=inverse, p=p, onesided=onesided, s=s)
 
 
-# specs/signal.yaml:344
+# specs/signal.yaml:377
 def dft_of_rows_relation(rule: Rule, *, x: Vec, inverse: bool, onesided: bool, length: Any) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     o = x[:-2]
@@ -208,7 +208,7 @@ def dft_of_rows_relation(rule: Rule, *, x: Vec, inverse: bool, onesided: bool, l
     )
 
 
-# specs/signal.yaml:385
+# specs/signal.yaml:418
 def dft_relation(rule: Rule, *, x: Vec, axis: Any, inverse: bool, onesided: bool, length: Any) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 2), lambda: f"x must have at least rank {axis + 2}, got rank {len(x)}")
@@ -238,7 +238,7 @@ def dft_relation(rule: Rule, *, x: Vec, axis: Any, inverse: bool, onesided: bool
     )
 
 
-# specs/signal.yaml:432
+# specs/signal.yaml:436
 def stft_of_long_parts_relation(
     rule: Rule, *, x: Vec, window: Vec | None, step: Any, length: Any, onesided: bool
 ) -> Bound:
@@ -284,7 +284,7 @@ def stft_of_long_parts_relation(
     )
 
 
-# specs/signal.yaml:471
+# specs/signal.yaml:450
 def dft_matrix_relation(rule: Rule, *, window: Vec, size: Any, channels: Any, onesided: bool, inverse: bool) -> Bound:
     w = window
     rule.require(
@@ -311,7 +311,7 @@ def dft_matrix_relation(rule: Rule, *, window: Vec, size: Any, channels: Any, on
     )
 
 
-# specs/signal.yaml:525
+# specs/signal.yaml:504
 def sums_of_parts_relation(rule: Rule, *, x: Vec, table: Vec, step: Any) -> Bound:
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     rule.require(eq(len(table), 4), lambda: f"table must have rank 4, got rank {len(table)}")
@@ -339,7 +339,7 @@ def sums_of_parts_relation(rule: Rule, *, x: Vec, table: Vec, step: Any) -> Boun
     )
 
 
-# specs/signal.yaml:547
+# specs/signal.yaml:526
 def sums_of_samples_relation(rule: Rule, *, x: Vec, table: Vec) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     rule.require(eq(len(table), 4), lambda: f"table must have rank 4, got rank {len(table)}")
@@ -353,7 +353,7 @@ def sums_of_samples_relation(rule: Rule, *, x: Vec, table: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((*a, m, v))}, a=a, m=m, v=v, n=n, size=size, c=c)
 
 
-# specs/signal.yaml:562
+# specs/signal.yaml:541
 def stft_relation(rule: Rule, *, x: Vec, window: Vec | None, step: Any, length: Any, onesided: bool) -> Bound:
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     b = x[0]
@@ -395,7 +395,7 @@ def stft_relation(rule: Rule, *, x: Vec, window: Vec | None, step: Any, length: 
     )
 
 
-# specs/signal.yaml:614
+# specs/signal.yaml:569
 def mel_weight_matrix_relation(
     rule: Rule, *, lower: Vec, upper: Vec, bins: Any, dft_length: Any, sample_rate: Any, to: Any
 ) -> Bound:

@@ -49,7 +49,7 @@ def deformed(
     return y.astype(x.dtype)
 
 
-# specs/deformable.yaml:22
+# specs/deformable.yaml:95
 def deform_pixels_case(d: Draw) -> Case:
     rule = Rule("deform_pixels")
     b = d.dim("b")
@@ -79,13 +79,13 @@ def deform_pixels_case(d: Draw) -> Case:
     )
 
 
-# specs/deformable.yaml:55
+# specs/deformable.yaml:47
 def deform_pixels_reference(
     x: Any, w: Any, offset: Any, bias: Any, mask: Any, strides: Any, dilations: Any, pads: Any
 ) -> Any:
     return np.moveaxis(
         deformed(
-            np.moveaxis(x, -1, 1), np.moveaxis(w, (-1, -2), (0, 1)), offset, bias, mask, strides, dilations, pads, 1, 1
+            np.moveaxis(x, -1, 1), np.moveaxis(w, (-2, -1), (1, 0)), offset, bias, mask, strides, dilations, pads, 1, 1
         ),
         1,
         -1,
@@ -102,7 +102,7 @@ DEFORM_PIXELS = Property(
             {},
             {"y": Given((1, 3, 3, 3))},
             None,
-            "specs/deformable.yaml:58",
+            "specs/deformable.yaml:49",
         ),
         Example(
             {
@@ -115,21 +115,21 @@ DEFORM_PIXELS = Property(
             {"strides": (2, 1), "pads": (0, 1, 1, 1)},
             {"y": Given((2, 3, 4, 6))},
             None,
-            "specs/deformable.yaml:59",
+            "specs/deformable.yaml:50",
         ),
         Example(
             {"x": Given((1, 7, 2)), "w": Given((3, 2, 1)), "offset": Given((1, 3, 3))},
             {"dilations": (2,)},
             {"y": Given((1, 3, 1))},
             None,
-            "specs/deformable.yaml:61",
+            "specs/deformable.yaml:52",
         ),
         Example(
             {"x": Given((1, 3, 4, 3, 2)), "w": Given((2, 1, 2, 2, 1)), "offset": Given((1, 12, 2, 4, 2))},
             {},
             {"y": Given((1, 2, 4, 2, 1))},
             None,
-            "specs/deformable.yaml:62",
+            "specs/deformable.yaml:53",
         ),
         Example(
             {
@@ -140,7 +140,7 @@ DEFORM_PIXELS = Property(
             {},
             {"y": Given(value=(((9,), (22,)),))},
             None,
-            "specs/deformable.yaml:63",
+            "specs/deformable.yaml:54",
         ),
         Example(
             {
@@ -151,7 +151,7 @@ DEFORM_PIXELS = Property(
             {},
             {"y": Given(value=(((0,), (2,)),))},
             None,
-            "specs/deformable.yaml:65",
+            "specs/deformable.yaml:55",
         ),
         Example(
             {
@@ -162,73 +162,73 @@ DEFORM_PIXELS = Property(
             {},
             {"y": Given(value=(((nan,), (42,)),))},
             None,
-            "specs/deformable.yaml:67",
+            "specs/deformable.yaml:56",
         ),
         Example(
             {"x": Given((1, 2, 1)), "w": Given((1, 1, 1)), "offset": Given((1, 1, 5))},
             {"pads": (2, 1)},
             {"y": Given((1, 5, 1))},
             None,
-            "specs/deformable.yaml:68",
+            "specs/deformable.yaml:57",
         ),
         Example(
             {"x": Given((1, 2, 1, 2)), "w": Given((2, 2, 2, 1)), "offset": Given((1, 8, 2, 2))},
             {"pads": (1, 1, 0, 1)},
             {"y": Given((1, 2, 2, 1))},
             None,
-            "specs/deformable.yaml:69",
+            "specs/deformable.yaml:58",
         ),
         Example(
             {"x": Given((1, 2, 0)), "w": Given((1, 0, 2)), "offset": Given((1, 1, 2))},
             {},
             {"y": Given((1, 2, 2))},
             None,
-            "specs/deformable.yaml:70",
+            "specs/deformable.yaml:59",
         ),
         Example(
             {"x": Given((1, 2, 1)), "w": Given((1, 1, 1)), "offset": Given((1, 1, 2))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/deformable.yaml:71",
+            "specs/deformable.yaml:60",
         ),
         Example(
             {"x": Given((1, 2, 1)), "w": Given((1, 1, 1)), "offset": Given((1, 1, 2))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/deformable.yaml:72",
+            "specs/deformable.yaml:61",
         ),
         Example(
             {"x": Given((1, 2, 1)), "w": Given((2, 1, 1)), "offset": Given((1, 2, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/deformable.yaml:73",
+            "specs/deformable.yaml:62",
         ),
         Example(
             {"x": Given((1, 2, 1)), "w": Given((0, 1, 1)), "offset": Given((1, 0, 3))},
             {},
             {},
             "at least one tap",
-            "specs/deformable.yaml:74",
+            "specs/deformable.yaml:63",
         ),
         Example(
             {"x": Given((1, 2, 1)), "w": Given((3, 1, 1)), "offset": Given((1, 3, 0))},
             {},
             {},
             "is larger than",
-            "specs/deformable.yaml:75",
+            "specs/deformable.yaml:64",
         ),
         Example(
             {"x": Given((1, 2, 1)), "w": Given((2, 1, 1)), "offset": Given((1, 2, 2))},
             {},
             {},
             "windows are not those",
-            "specs/deformable.yaml:76",
+            "specs/deformable.yaml:65",
         ),
     ),
-    "specs/deformable.yaml:22",
+    "specs/deformable.yaml:95",
     asserts=(
         Refusal(r"strides must be positive, got .*", "specs/deformable.yaml:40"),
         Refusal(r"dilations must be positive, got .*", "specs/deformable.yaml:41"),
@@ -237,11 +237,11 @@ DEFORM_PIXELS = Property(
         Refusal(r"a window of .* is larger than .* and its pads", "specs/deformable.yaml:45"),
         Refusal(r"offsets for .* windows are not those of .*", "specs/deformable.yaml:46"),
     ),
-    reference_source="specs/deformable.yaml:55",
+    reference_source="specs/deformable.yaml:47",
 )
 
 
-# specs/deformable.yaml:78
+# specs/deformable.yaml:107
 def deform_planes_case(d: Draw) -> Case:
     rule = Rule("deform_planes")
     b = d.dim("b")
@@ -281,7 +281,7 @@ def deform_planes_case(d: Draw) -> Case:
     )
 
 
-# specs/deformable.yaml:120
+# specs/deformable.yaml:83
 def deform_planes_reference(
     x: Any,
     w: Any,
@@ -307,7 +307,130 @@ DEFORM_PLANES = Property(
             {},
             {"y": Given((1, 3, 3, 3))},
             None,
-            "specs/deformable.yaml:122",
+            "specs/deformable.yaml:49",
+        ),
+        Example(
+            {
+                "x": Given((2, 3, 5, 4)),
+                "w": Given((6, 3, 2, 3)),
+                "offset": Given((2, 12, 3, 4)),
+                "bias": Given((6,)),
+                "mask": Given((2, 6, 3, 4)),
+            },
+            {"strides": (2, 1), "pads": (0, 1, 1, 1)},
+            {"y": Given((2, 6, 3, 4))},
+            None,
+            "specs/deformable.yaml:50",
+        ),
+        Example(
+            {"x": Given((1, 2, 7)), "w": Given((1, 2, 3)), "offset": Given((1, 3, 3))},
+            {"dilations": (2,)},
+            {"y": Given((1, 1, 3))},
+            None,
+            "specs/deformable.yaml:52",
+        ),
+        Example(
+            {"x": Given((1, 2, 3, 4, 3)), "w": Given((1, 2, 2, 1, 2)), "offset": Given((1, 12, 2, 4, 2))},
+            {},
+            {"y": Given((1, 1, 2, 4, 2))},
+            None,
+            "specs/deformable.yaml:53",
+        ),
+        Example(
+            {
+                "x": Given(value=(((1, 2, 4),),)),
+                "w": Given(value=(((1, 10),),)),
+                "offset": Given(value=(((0.5, 0), (-1.25, 0.5)),)),
+            },
+            {},
+            {"y": Given(value=(((9, 22),),))},
+            None,
+            "specs/deformable.yaml:54",
+        ),
+        Example(
+            {
+                "x": Given(value=(((1, 2, 4),),)),
+                "w": Given(value=(((1, 10),),)),
+                "offset": Given(value=(((inf, 0), (3.4e+38, -inf)),)),
+            },
+            {},
+            {"y": Given(value=(((0, 2),),))},
+            None,
+            "specs/deformable.yaml:55",
+        ),
+        Example(
+            {
+                "x": Given(value=(((1, 2, 4),),)),
+                "w": Given(value=(((1, 10),),)),
+                "offset": Given(value=(((nan, 1.5), (0, 0)),)),
+            },
+            {},
+            {"y": Given(value=(((nan, 42),),))},
+            None,
+            "specs/deformable.yaml:56",
+        ),
+        Example(
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "offset": Given((1, 1, 5))},
+            {"pads": (2, 1)},
+            {"y": Given((1, 1, 5))},
+            None,
+            "specs/deformable.yaml:57",
+        ),
+        Example(
+            {"x": Given((1, 2, 2, 1)), "w": Given((1, 2, 2, 2)), "offset": Given((1, 8, 2, 2))},
+            {"pads": (1, 1, 0, 1)},
+            {"y": Given((1, 1, 2, 2))},
+            None,
+            "specs/deformable.yaml:58",
+        ),
+        Example(
+            {"x": Given((1, 0, 2)), "w": Given((2, 0, 1)), "offset": Given((1, 1, 2))},
+            {},
+            {"y": Given((1, 2, 2))},
+            None,
+            "specs/deformable.yaml:59",
+        ),
+        Example(
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "offset": Given((1, 1, 2))},
+            {"strides": (0,)},
+            {},
+            "strides must be positive",
+            "specs/deformable.yaml:60",
+        ),
+        Example(
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "offset": Given((1, 1, 2))},
+            {"dilations": (0,)},
+            {},
+            "dilations must be positive",
+            "specs/deformable.yaml:61",
+        ),
+        Example(
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 2)), "offset": Given((1, 2, 2))},
+            {"pads": (-1, 1)},
+            {},
+            "pads must not be negative",
+            "specs/deformable.yaml:62",
+        ),
+        Example(
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 0)), "offset": Given((1, 0, 3))},
+            {},
+            {},
+            "at least one tap",
+            "specs/deformable.yaml:63",
+        ),
+        Example(
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 3)), "offset": Given((1, 3, 0))},
+            {},
+            {},
+            "is larger than",
+            "specs/deformable.yaml:64",
+        ),
+        Example(
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 2)), "offset": Given((1, 2, 2))},
+            {},
+            {},
+            "windows are not those",
+            "specs/deformable.yaml:65",
         ),
         Example(
             {
@@ -320,157 +443,61 @@ DEFORM_PLANES = Property(
             {"strides": (2, 1), "pads": (0, 1, 1, 1), "groups": 2, "offset_groups": 2},
             {"y": Given((2, 6, 3, 4))},
             None,
-            "specs/deformable.yaml:123",
-        ),
-        Example(
-            {"x": Given((1, 2, 7)), "w": Given((1, 2, 3)), "offset": Given((1, 3, 3))},
-            {"dilations": (2,)},
-            {"y": Given((1, 1, 3))},
-            None,
-            "specs/deformable.yaml:125",
+            "specs/deformable.yaml:86",
         ),
         Example(
             {"x": Given((1, 2, 3, 4, 3)), "w": Given((2, 1, 2, 1, 2)), "offset": Given((1, 24, 2, 4, 2))},
             {"groups": 2, "offset_groups": 2},
             {"y": Given((1, 2, 2, 4, 2))},
             None,
-            "specs/deformable.yaml:126",
-        ),
-        Example(
-            {
-                "x": Given(value=(((1, 2, 4),),)),
-                "w": Given(value=(((1, 10),),)),
-                "offset": Given(value=(((0.5, 0), (-1.25, 0.5)),)),
-            },
-            {},
-            {"y": Given(value=(((9, 22),),))},
-            None,
-            "specs/deformable.yaml:127",
-        ),
-        Example(
-            {
-                "x": Given(value=(((1, 2, 4),),)),
-                "w": Given(value=(((1, 10),),)),
-                "offset": Given(value=(((inf, 0), (3.4e+38, -inf)),)),
-            },
-            {},
-            {"y": Given(value=(((0, 2),),))},
-            None,
-            "specs/deformable.yaml:128",
-        ),
-        Example(
-            {
-                "x": Given(value=(((1, 2, 4),),)),
-                "w": Given(value=(((1, 10),),)),
-                "offset": Given(value=(((nan, 1.5), (0, 0)),)),
-            },
-            {},
-            {"y": Given(value=(((nan, 42),),))},
-            None,
-            "specs/deformable.yaml:129",
-        ),
-        Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "offset": Given((1, 1, 5))},
-            {"pads": (2, 1)},
-            {"y": Given((1, 1, 5))},
-            None,
-            "specs/deformable.yaml:130",
-        ),
-        Example(
-            {"x": Given((1, 2, 2, 1)), "w": Given((1, 2, 2, 2)), "offset": Given((1, 8, 2, 2))},
-            {"pads": (1, 1, 0, 1)},
-            {"y": Given((1, 1, 2, 2))},
-            None,
-            "specs/deformable.yaml:131",
+            "specs/deformable.yaml:88",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((2, 0, 1)), "offset": Given((1, 2, 2))},
             {"groups": 2, "offset_groups": 2},
             {"y": Given((1, 2, 2))},
             None,
-            "specs/deformable.yaml:132",
+            "specs/deformable.yaml:89",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1)), "offset": Given((1, 1, 2))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/deformable.yaml:133",
+            "specs/deformable.yaml:90",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 0)), "offset": Given((1, 0, 3))},
+            {"x": Given((1, 1)), "w": Given((1, 1)), "offset": Given((1, 0))},
             {"offset_groups": -1},
             {},
             "one group of offsets",
-            "specs/deformable.yaml:134",
+            "specs/deformable.yaml:91",
         ),
         Example(
             {"x": Given((2, 3, 2)), "w": Given((1, 3, 1)), "offset": Given((2, 2, 2))},
             {"offset_groups": 2},
             {},
             "channels in",
-            "specs/deformable.yaml:135",
-        ),
-        Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "offset": Given((1, 1, 2))},
-            {"strides": (0,)},
-            {},
-            "strides must be positive",
-            "specs/deformable.yaml:136",
-        ),
-        Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "offset": Given((1, 1, 2))},
-            {"dilations": (0,)},
-            {},
-            "dilations must be positive",
-            "specs/deformable.yaml:137",
-        ),
-        Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 2)), "offset": Given((1, 2, 2))},
-            {"pads": (-1, 1)},
-            {},
-            "pads must not be negative",
-            "specs/deformable.yaml:138",
-        ),
-        Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 0)), "offset": Given((1, 0, 3))},
-            {},
-            {},
-            "at least one tap",
-            "specs/deformable.yaml:139",
-        ),
-        Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 3)), "offset": Given((1, 3, 0))},
-            {},
-            {},
-            "is larger than",
-            "specs/deformable.yaml:140",
-        ),
-        Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 2)), "offset": Given((1, 2, 2))},
-            {},
-            {},
-            "windows are not those",
-            "specs/deformable.yaml:141",
+            "specs/deformable.yaml:92",
         ),
     ),
-    "specs/deformable.yaml:78",
+    "specs/deformable.yaml:107",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/deformable.yaml:98"),
-        Refusal(r"there must be at least one group of offsets, got .*", "specs/deformable.yaml:99"),
-        Refusal(r".* channels in .* groups of offsets", "specs/deformable.yaml:100"),
-        Refusal(r"strides must be positive, got .*", "specs/deformable.yaml:101"),
-        Refusal(r"dilations must be positive, got .*", "specs/deformable.yaml:102"),
-        Refusal(r"pads must not be negative, got .*", "specs/deformable.yaml:103"),
-        Refusal(r"a window has at least one tap, got .*", "specs/deformable.yaml:104"),
-        Refusal(r"a window of .* is larger than .* and its pads", "specs/deformable.yaml:106"),
-        Refusal(r"offsets for .* windows are not those of .*", "specs/deformable.yaml:107"),
+        Refusal(r"strides must be positive, got .*", "specs/deformable.yaml:40"),
+        Refusal(r"dilations must be positive, got .*", "specs/deformable.yaml:41"),
+        Refusal(r"pads must not be negative, got .*", "specs/deformable.yaml:42"),
+        Refusal(r"a window has at least one tap, got .*", "specs/deformable.yaml:43"),
+        Refusal(r"a window of .* is larger than .* and its pads", "specs/deformable.yaml:45"),
+        Refusal(r"offsets for .* windows are not those of .*", "specs/deformable.yaml:46"),
+        Refusal(r"there must be at least one group, got .*", "specs/deformable.yaml:80"),
+        Refusal(r"there must be at least one group of offsets, got .*", "specs/deformable.yaml:81"),
+        Refusal(r".* channels in .* groups of offsets", "specs/deformable.yaml:82"),
     ),
-    reference_source="specs/deformable.yaml:120",
+    reference_source="specs/deformable.yaml:83",
 )
 
 
-# specs/deformable.yaml:143
+# specs/deformable.yaml:123
 def deform_conv_case(d: Draw) -> Case:
     rule = Rule("deform_conv")
     b = d.dim("b")
@@ -510,7 +537,7 @@ def deform_conv_case(d: Draw) -> Case:
     )
 
 
-# specs/deformable.yaml:183
+# specs/deformable.yaml:83
 def deform_conv_reference(
     x: Any,
     w: Any,
@@ -536,7 +563,130 @@ DEFORM_CONV = Property(
             {},
             {"y": Given((1, 3, 3, 3))},
             None,
-            "specs/deformable.yaml:187",
+            "specs/deformable.yaml:49",
+        ),
+        Example(
+            {
+                "x": Given((2, 3, 5, 4)),
+                "w": Given((6, 3, 2, 3)),
+                "offset": Given((2, 12, 3, 4)),
+                "bias": Given((6,)),
+                "mask": Given((2, 6, 3, 4)),
+            },
+            {"strides": (2, 1), "pads": (0, 1, 1, 1)},
+            {"y": Given((2, 6, 3, 4))},
+            None,
+            "specs/deformable.yaml:50",
+        ),
+        Example(
+            {"x": Given((1, 2, 7)), "w": Given((1, 2, 3)), "offset": Given((1, 3, 3))},
+            {"dilations": (2,)},
+            {"y": Given((1, 1, 3))},
+            None,
+            "specs/deformable.yaml:52",
+        ),
+        Example(
+            {"x": Given((1, 2, 3, 4, 3)), "w": Given((1, 2, 2, 1, 2)), "offset": Given((1, 12, 2, 4, 2))},
+            {},
+            {"y": Given((1, 1, 2, 4, 2))},
+            None,
+            "specs/deformable.yaml:53",
+        ),
+        Example(
+            {
+                "x": Given(value=(((1, 2, 4),),)),
+                "w": Given(value=(((1, 10),),)),
+                "offset": Given(value=(((0.5, 0), (-1.25, 0.5)),)),
+            },
+            {},
+            {"y": Given(value=(((9, 22),),))},
+            None,
+            "specs/deformable.yaml:54",
+        ),
+        Example(
+            {
+                "x": Given(value=(((1, 2, 4),),)),
+                "w": Given(value=(((1, 10),),)),
+                "offset": Given(value=(((inf, 0), (3.4e+38, -inf)),)),
+            },
+            {},
+            {"y": Given(value=(((0, 2),),))},
+            None,
+            "specs/deformable.yaml:55",
+        ),
+        Example(
+            {
+                "x": Given(value=(((1, 2, 4),),)),
+                "w": Given(value=(((1, 10),),)),
+                "offset": Given(value=(((nan, 1.5), (0, 0)),)),
+            },
+            {},
+            {"y": Given(value=(((nan, 42),),))},
+            None,
+            "specs/deformable.yaml:56",
+        ),
+        Example(
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "offset": Given((1, 1, 5))},
+            {"pads": (2, 1)},
+            {"y": Given((1, 1, 5))},
+            None,
+            "specs/deformable.yaml:57",
+        ),
+        Example(
+            {"x": Given((1, 2, 2, 1)), "w": Given((1, 2, 2, 2)), "offset": Given((1, 8, 2, 2))},
+            {"pads": (1, 1, 0, 1)},
+            {"y": Given((1, 1, 2, 2))},
+            None,
+            "specs/deformable.yaml:58",
+        ),
+        Example(
+            {"x": Given((1, 0, 2)), "w": Given((2, 0, 1)), "offset": Given((1, 1, 2))},
+            {},
+            {"y": Given((1, 2, 2))},
+            None,
+            "specs/deformable.yaml:59",
+        ),
+        Example(
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "offset": Given((1, 1, 2))},
+            {"strides": (0,)},
+            {},
+            "strides must be positive",
+            "specs/deformable.yaml:60",
+        ),
+        Example(
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "offset": Given((1, 1, 2))},
+            {"dilations": (0,)},
+            {},
+            "dilations must be positive",
+            "specs/deformable.yaml:61",
+        ),
+        Example(
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 2)), "offset": Given((1, 2, 2))},
+            {"pads": (-1, 1)},
+            {},
+            "pads must not be negative",
+            "specs/deformable.yaml:62",
+        ),
+        Example(
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 0)), "offset": Given((1, 0, 3))},
+            {},
+            {},
+            "at least one tap",
+            "specs/deformable.yaml:63",
+        ),
+        Example(
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 3)), "offset": Given((1, 3, 0))},
+            {},
+            {},
+            "is larger than",
+            "specs/deformable.yaml:64",
+        ),
+        Example(
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 2)), "offset": Given((1, 2, 2))},
+            {},
+            {},
+            "windows are not those",
+            "specs/deformable.yaml:65",
         ),
         Example(
             {
@@ -549,138 +699,42 @@ DEFORM_CONV = Property(
             {"strides": (2, 1), "pads": (0, 1, 1, 1), "groups": 2, "offset_groups": 2},
             {"y": Given((2, 6, 3, 4))},
             None,
-            "specs/deformable.yaml:188",
-        ),
-        Example(
-            {"x": Given((1, 2, 7)), "w": Given((1, 2, 3)), "offset": Given((1, 3, 3))},
-            {"dilations": (2,)},
-            {"y": Given((1, 1, 3))},
-            None,
-            "specs/deformable.yaml:190",
+            "specs/deformable.yaml:86",
         ),
         Example(
             {"x": Given((1, 2, 3, 4, 3)), "w": Given((2, 1, 2, 1, 2)), "offset": Given((1, 24, 2, 4, 2))},
             {"groups": 2, "offset_groups": 2},
             {"y": Given((1, 2, 2, 4, 2))},
             None,
-            "specs/deformable.yaml:191",
-        ),
-        Example(
-            {
-                "x": Given(value=(((1, 2, 4),),)),
-                "w": Given(value=(((1, 10),),)),
-                "offset": Given(value=(((0.5, 0), (-1.25, 0.5)),)),
-            },
-            {},
-            {"y": Given(value=(((9, 22),),))},
-            None,
-            "specs/deformable.yaml:192",
-        ),
-        Example(
-            {
-                "x": Given(value=(((1, 2, 4),),)),
-                "w": Given(value=(((1, 10),),)),
-                "offset": Given(value=(((inf, 0), (3.4e+38, -inf)),)),
-            },
-            {},
-            {"y": Given(value=(((0, 2),),))},
-            None,
-            "specs/deformable.yaml:193",
-        ),
-        Example(
-            {
-                "x": Given(value=(((1, 2, 4),),)),
-                "w": Given(value=(((1, 10),),)),
-                "offset": Given(value=(((nan, 1.5), (0, 0)),)),
-            },
-            {},
-            {"y": Given(value=(((nan, 42),),))},
-            None,
-            "specs/deformable.yaml:194",
-        ),
-        Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "offset": Given((1, 1, 5))},
-            {"pads": (2, 1)},
-            {"y": Given((1, 1, 5))},
-            None,
-            "specs/deformable.yaml:195",
-        ),
-        Example(
-            {"x": Given((1, 2, 2, 1)), "w": Given((1, 2, 2, 2)), "offset": Given((1, 8, 2, 2))},
-            {"pads": (1, 1, 0, 1)},
-            {"y": Given((1, 1, 2, 2))},
-            None,
-            "specs/deformable.yaml:196",
+            "specs/deformable.yaml:88",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((2, 0, 1)), "offset": Given((1, 2, 2))},
             {"groups": 2, "offset_groups": 2},
             {"y": Given((1, 2, 2))},
             None,
-            "specs/deformable.yaml:197",
+            "specs/deformable.yaml:89",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1)), "offset": Given((1, 1, 2))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/deformable.yaml:198",
+            "specs/deformable.yaml:90",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 0)), "offset": Given((1, 0, 3))},
+            {"x": Given((1, 1)), "w": Given((1, 1)), "offset": Given((1, 0))},
             {"offset_groups": -1},
             {},
             "one group of offsets",
-            "specs/deformable.yaml:199",
+            "specs/deformable.yaml:91",
         ),
         Example(
             {"x": Given((2, 3, 2)), "w": Given((1, 3, 1)), "offset": Given((2, 2, 2))},
             {"offset_groups": 2},
             {},
             "channels in",
-            "specs/deformable.yaml:200",
-        ),
-        Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "offset": Given((1, 1, 2))},
-            {"strides": (0,)},
-            {},
-            "strides must be positive",
-            "specs/deformable.yaml:201",
-        ),
-        Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "offset": Given((1, 1, 2))},
-            {"dilations": (0,)},
-            {},
-            "dilations must be positive",
-            "specs/deformable.yaml:202",
-        ),
-        Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 2)), "offset": Given((1, 2, 2))},
-            {"pads": (-1, 1)},
-            {},
-            "pads must not be negative",
-            "specs/deformable.yaml:203",
-        ),
-        Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 0)), "offset": Given((1, 0, 3))},
-            {},
-            {},
-            "at least one tap",
-            "specs/deformable.yaml:204",
-        ),
-        Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 3)), "offset": Given((1, 3, 0))},
-            {},
-            {},
-            "is larger than",
-            "specs/deformable.yaml:205",
-        ),
-        Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 2)), "offset": Given((1, 2, 2))},
-            {},
-            {},
-            "windows are not those",
-            "specs/deformable.yaml:206",
+            "specs/deformable.yaml:92",
         ),
         Example(
             {
@@ -693,27 +747,27 @@ DEFORM_CONV = Property(
             {},
             {"y": Given((1, 3, 2, 2))},
             None,
-            "specs/deformable.yaml:207",
+            "specs/deformable.yaml:143",
         ),
         Example(
             {"x": Given((1, 9, 5)), "w": Given((4, 9, 3)), "offset": Given((1, 3, 3))},
             {},
             {"y": Given((1, 4, 3))},
             None,
-            "specs/deformable.yaml:208",
+            "specs/deformable.yaml:144",
         ),
     ),
-    "specs/deformable.yaml:143",
+    "specs/deformable.yaml:123",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/deformable.yaml:161"),
-        Refusal(r"there must be at least one group of offsets, got .*", "specs/deformable.yaml:162"),
-        Refusal(r".* channels in .* groups of offsets", "specs/deformable.yaml:163"),
-        Refusal(r"strides must be positive, got .*", "specs/deformable.yaml:164"),
-        Refusal(r"dilations must be positive, got .*", "specs/deformable.yaml:165"),
-        Refusal(r"pads must not be negative, got .*", "specs/deformable.yaml:166"),
-        Refusal(r"a window has at least one tap, got .*", "specs/deformable.yaml:167"),
-        Refusal(r"a window of .* is larger than .* and its pads", "specs/deformable.yaml:169"),
-        Refusal(r"offsets for .* windows are not those of .*", "specs/deformable.yaml:170"),
+        Refusal(r"strides must be positive, got .*", "specs/deformable.yaml:40"),
+        Refusal(r"dilations must be positive, got .*", "specs/deformable.yaml:41"),
+        Refusal(r"pads must not be negative, got .*", "specs/deformable.yaml:42"),
+        Refusal(r"a window has at least one tap, got .*", "specs/deformable.yaml:43"),
+        Refusal(r"a window of .* is larger than .* and its pads", "specs/deformable.yaml:45"),
+        Refusal(r"offsets for .* windows are not those of .*", "specs/deformable.yaml:46"),
+        Refusal(r"there must be at least one group, got .*", "specs/deformable.yaml:80"),
+        Refusal(r"there must be at least one group of offsets, got .*", "specs/deformable.yaml:81"),
+        Refusal(r".* channels in .* groups of offsets", "specs/deformable.yaml:82"),
     ),
-    reference_source="specs/deformable.yaml:183",
+    reference_source="specs/deformable.yaml:83",
 )

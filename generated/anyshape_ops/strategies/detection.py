@@ -108,7 +108,7 @@ def largest_of_bins(x: Any, image: Any, upper: Any, lower: Any, begin: Any, end:
     return y
 
 
-# specs/detection.yaml:76
+# specs/detection.yaml:178
 def non_max_suppression_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -129,7 +129,7 @@ def non_max_suppression_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:132
+# specs/detection.yaml:234
 def non_max_suppression_reference(
     boxes: Any, scores: Any, iou_threshold: Any, score_threshold: Any, limit: Any, center: Any
 ) -> Any:
@@ -158,42 +158,42 @@ NON_MAX_SUPPRESSION = Property(
             {"limit": 3},
             {"kept": Given(value=((0, 0, 3), (0, 0, 0), (0, 1, 3)))},
             None,
-            "specs/detection.yaml:137",
+            "specs/detection.yaml:239",
         ),
         Example(
             {"boxes": Given(value=(((0.5, 0.5, 1, 1), (0.5, 0.6, 1, 1)),)), "scores": Given(value=(((0.1, 0.2),),))},
             {"limit": 1, "center": True},
             {"kept": Given(value=((0, 0, 1),))},
             None,
-            "specs/detection.yaml:143",
+            "specs/detection.yaml:245",
         ),
         Example(
             {"boxes": Given(value=(((1, 1, 0, 0),),)), "scores": Given(value=(((2,),),))},
             {},
             {"kept": Given((0, 3))},
             None,
-            "specs/detection.yaml:145",
+            "specs/detection.yaml:247",
         ),
         Example(
             {"boxes": Given((1, 2, 4)), "scores": Given((1, 1, 2)), "iou_threshold": Given((2,))},
             {},
             {},
             "iou_threshold",
-            "specs/detection.yaml:146",
+            "specs/detection.yaml:248",
         ),
         Example(
             {"boxes": Given((1, 2, 4)), "scores": Given((1, 1, 2)), "score_threshold": Given((0,))},
             {},
             {},
             "score_threshold",
-            "specs/detection.yaml:147",
+            "specs/detection.yaml:249",
         ),
         Example(
             {"boxes": Given((1, 2, 4)), "scores": Given((1, 1, 2)), "iou_threshold": Given(value=1.5)},
             {},
             {},
             "is not within",
-            "specs/detection.yaml:148",
+            "specs/detection.yaml:250",
         ),
         Example(
             {
@@ -204,7 +204,7 @@ NON_MAX_SUPPRESSION = Property(
             {"limit": 3, "center": True},
             {"kept": Given(value=((0, 0, 0), (0, 0, 2), (0, 0, 1)))},
             None,
-            "specs/detection.yaml:149",
+            "specs/detection.yaml:251",
         ),
         Example(
             {
@@ -215,7 +215,7 @@ NON_MAX_SUPPRESSION = Property(
             {"limit": 3},
             {"kept": Given(value=((0, 0, 0), (0, 0, 1), (0, 0, 2)))},
             None,
-            "specs/detection.yaml:151",
+            "specs/detection.yaml:253",
         ),
         Example(
             {
@@ -226,7 +226,7 @@ NON_MAX_SUPPRESSION = Property(
             {"limit": 4, "center": True},
             {"kept": Given(value=((0, 0, 1),))},
             None,
-            "specs/detection.yaml:153",
+            "specs/detection.yaml:255",
         ),
         Example(
             {
@@ -236,7 +236,7 @@ NON_MAX_SUPPRESSION = Property(
             {"limit": 4, "center": True},
             {"kept": Given(value=((0, 0, 3), (0, 0, 0)))},
             None,
-            "specs/detection.yaml:155",
+            "specs/detection.yaml:257",
         ),
         Example(
             {
@@ -246,7 +246,7 @@ NON_MAX_SUPPRESSION = Property(
             {"limit": 4, "center": True},
             {"kept": Given(value=((0, 0, 1),))},
             None,
-            "specs/detection.yaml:157",
+            "specs/detection.yaml:259",
         ),
         Example(
             {
@@ -257,7 +257,7 @@ NON_MAX_SUPPRESSION = Property(
             {"limit": 3, "center": True},
             {"kept": Given(value=((0, 0, 1), (0, 0, 2), (0, 0, 0)))},
             None,
-            "specs/detection.yaml:159",
+            "specs/detection.yaml:261",
         ),
         Example(
             {
@@ -267,7 +267,7 @@ NON_MAX_SUPPRESSION = Property(
             {"limit": 4, "center": True},
             {"kept": Given(value=((0, 0, 0), (0, 0, 2), (0, 0, 3)))},
             None,
-            "specs/detection.yaml:161",
+            "specs/detection.yaml:263",
         ),
         Example(
             {
@@ -278,7 +278,7 @@ NON_MAX_SUPPRESSION = Property(
             {"limit": 4, "center": True},
             {"kept": Given(value=((0, 0, 1), (0, 0, 2), (0, 0, 3), (0, 0, 0)))},
             None,
-            "specs/detection.yaml:163",
+            "specs/detection.yaml:265",
         ),
         Example(
             {
@@ -289,7 +289,7 @@ NON_MAX_SUPPRESSION = Property(
             {"limit": 4},
             {"kept": Given(value=((0, 0, 0), (0, 0, 2)))},
             None,
-            "specs/detection.yaml:165",
+            "specs/detection.yaml:267",
         ),
         Example(
             {
@@ -299,7 +299,7 @@ NON_MAX_SUPPRESSION = Property(
             {"limit": 3, "center": True},
             {"kept": Given(value=((0, 0, 2),))},
             None,
-            "specs/detection.yaml:167",
+            "specs/detection.yaml:269",
         ),
         Example(
             {
@@ -327,14 +327,14 @@ NON_MAX_SUPPRESSION = Property(
                 )
             },
             None,
-            "specs/detection.yaml:169",
+            "specs/detection.yaml:271",
         ),
         Example(
             {"boxes": Given((1, 2, 4)), "scores": Given((1, 1, 2)), "iou_threshold": Given(value=-0.5)},
             {},
             {},
             "is not within",
-            "specs/detection.yaml:173",
+            "specs/detection.yaml:275",
         ),
         Example(
             {
@@ -345,27 +345,27 @@ NON_MAX_SUPPRESSION = Property(
             {"limit": 5},
             {"kept": Given(value=((0, 0, 2), (0, 0, 1), (0, 0, 0)))},
             None,
-            "specs/detection.yaml:174",
+            "specs/detection.yaml:276",
         ),
         Example(
             {"boxes": Given(value=(((3, 0, 1, 4), (1, 0, 3, 4)),)), "scores": Given(value=(((2, 1),),))},
             {"limit": 2},
             {"kept": Given(value=((0, 0, 0),))},
             None,
-            "specs/detection.yaml:176",
+            "specs/detection.yaml:278",
         ),
     ),
-    "specs/detection.yaml:76",
+    "specs/detection.yaml:178",
     asserts=(
-        Refusal(r"iou_threshold .* is not one number", "specs/detection.yaml:90"),
-        Refusal(r"score_threshold .* is not one number", "specs/detection.yaml:91"),
+        Refusal(r"iou_threshold .* is not one number", "specs/detection.yaml:192"),
+        Refusal(r"score_threshold .* is not one number", "specs/detection.yaml:193"),
     ),
-    reference_source="specs/detection.yaml:132",
+    reference_source="specs/detection.yaml:234",
     stepped=True,
 )
 
 
-# specs/detection.yaml:178
+# specs/detection.yaml:280
 def align_planes_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -383,7 +383,7 @@ def align_planes_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:259
+# specs/detection.yaml:98
 def align_planes_reference(
     x: Any, rois: Any, image: Any, size: Any, mode: Any, ratio: Any, scale: Any, half_pixel: Any
 ) -> Any:
@@ -404,7 +404,7 @@ ALIGN_PLANES = Property(
             {"size": (2, 3)},
             {"y": Given((2, 3, 2, 3))},
             None,
-            "specs/detection.yaml:261",
+            "specs/detection.yaml:100",
         ),
         Example(
             {
@@ -415,7 +415,7 @@ ALIGN_PLANES = Property(
             {},
             {"y": Given(value=((((2.5,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:262",
+            "specs/detection.yaml:101",
         ),
         Example(
             {
@@ -426,7 +426,7 @@ ALIGN_PLANES = Property(
             {"mode": "max", "ratio": 1},
             {"y": Given(value=((((2.25,),),), (((2.25,),),), (((2.5,),),)), dtype="f32")},
             None,
-            "specs/detection.yaml:264",
+            "specs/detection.yaml:103",
         ),
         Example(
             {
@@ -437,119 +437,119 @@ ALIGN_PLANES = Property(
             {"ratio": 1, "half_pixel": False, "mode": "max"},
             {"y": Given(value=((((4,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:267",
+            "specs/detection.yaml:106",
         ),
         Example(
             {"x": Given((1, 2, 6, 6)), "rois": Given(value=((1, 1, 4, 5),), dtype="f32"), "image": Given(value=(0,))},
             {"size": (3, 2), "mode": "max", "scale": 0.5},
             {"y": Given((1, 2, 3, 2))},
             None,
-            "specs/detection.yaml:269",
+            "specs/detection.yaml:108",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "bins",
-            "specs/detection.yaml:271",
+            "specs/detection.yaml:110",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"ratio": -1},
             {},
             "samples on a side",
-            "specs/detection.yaml:272",
+            "specs/detection.yaml:111",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"ratio": 4097},
             {},
             "samples on a side",
-            "specs/detection.yaml:273",
+            "specs/detection.yaml:112",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {},
             {},
             "boxes of images of size",
-            "specs/detection.yaml:274",
+            "specs/detection.yaml:113",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(1,))},
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:275",
+            "specs/detection.yaml:114",
         ),
         Example(
             {"x": Given((1, 1, 5, 2)), "rois": Given(value=((-1.0, -0.5, 1.75, 0.25),)), "image": Given(value=(0,))},
             {"size": (1, 3), "mode": "max", "half_pixel": False},
             {"y": Given((1, 1, 1, 3))},
             None,
-            "specs/detection.yaml:276",
+            "specs/detection.yaml:115",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((-3.0, 1.0, -3.75, 1.25),)), "image": Given(value=(0,))},
             {"size": (2, 2), "mode": "max"},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:278",
+            "specs/detection.yaml:117",
         ),
         Example(
             {"x": Given((1, 1, 2, 5)), "rois": Given(value=((3.0, -1.75, 3.25, 1.5),)), "image": Given(value=(0,))},
             {"size": (2, 2), "mode": "max", "half_pixel": False},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:279",
+            "specs/detection.yaml:118",
         ),
         Example(
             {"x": Given((1, 1, 5, 2)), "rois": Given(value=((0.5, 2.25, 1.5, 4.5),)), "image": Given(value=(0,))},
             {"size": (2, 2), "ratio": 2},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:281",
+            "specs/detection.yaml:120",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"size": (0, 2)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/detection.yaml:282",
+            "specs/detection.yaml:121",
         ),
         Example(
             {"x": Given((1, 1, 1, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:283",
+            "specs/detection.yaml:122",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(-1,))},
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:284",
+            "specs/detection.yaml:123",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "rois": Given(value=((-9, -4, 4, 4),)), "image": Given(value=(0,))},
             {"size": (2, 2)},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:285",
+            "specs/detection.yaml:124",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "rois": Given(value=((-9, -4, 4, 4),)), "image": Given(value=(0,))},
             {"size": (2, 2), "ratio": 1},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:286",
+            "specs/detection.yaml:125",
         ),
         Example(
             {"x": Given((1, 1, 4, 1)), "rois": Given(value=((0, -15, 1, 5.125),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:287",
+            "specs/detection.yaml:126",
         ),
         Example(
             {
@@ -560,42 +560,42 @@ ALIGN_PLANES = Property(
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:288",
+            "specs/detection.yaml:127",
         ),
         Example(
             {"x": Given((1, 1, 1, 4)), "rois": Given(value=((-15, 0, 5.125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:290",
+            "specs/detection.yaml:129",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((-24.1875, 0, 0.8125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:291",
+            "specs/detection.yaml:130",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((-6.984375, 0, 2.03125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:292",
+            "specs/detection.yaml:131",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"ratio": 20},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:293",
+            "specs/detection.yaml:132",
         ),
         Example(
             {"x": Given(value=((((1, 2, 9),),),)), "rois": Given(value=((0, 0, 3, 1),)), "image": Given(value=(0,))},
             {},
             {"y": Given(value=((((4,),),),))},
             None,
-            "specs/detection.yaml:294",
+            "specs/detection.yaml:133",
         ),
         Example(
             {
@@ -606,14 +606,14 @@ ALIGN_PLANES = Property(
             {"ratio": 2, "mode": "max", "half_pixel": False},
             {"y": Given((3, 1, 1, 1))},
             None,
-            "specs/detection.yaml:295",
+            "specs/detection.yaml:134",
         ),
         Example(
             {"x": Given((1, 1, 3, 3)), "rois": Given(value=((0.5, 1, 2.5, 1),)), "image": Given(value=(0,))},
             {"mode": "max"},
             {"y": Given(value=((((0,),),),))},
             None,
-            "specs/detection.yaml:298",
+            "specs/detection.yaml:137",
         ),
         Example(
             {
@@ -624,7 +624,7 @@ ALIGN_PLANES = Property(
             {"ratio": 1, "mode": "max", "half_pixel": False},
             {"y": Given(value=((((4.5,),),),))},
             None,
-            "specs/detection.yaml:299",
+            "specs/detection.yaml:138",
         ),
         Example(
             {
@@ -635,7 +635,7 @@ ALIGN_PLANES = Property(
             {"ratio": 1, "mode": "max", "half_pixel": False},
             {"y": Given(value=((((4.5,),),),))},
             None,
-            "specs/detection.yaml:301",
+            "specs/detection.yaml:140",
         ),
         Example(
             {
@@ -646,7 +646,7 @@ ALIGN_PLANES = Property(
             {"ratio": 1, "half_pixel": False},
             {"y": Given(value=((((3,),),), (((5,),),)))},
             None,
-            "specs/detection.yaml:303",
+            "specs/detection.yaml:142",
         ),
         Example(
             {
@@ -657,35 +657,42 @@ ALIGN_PLANES = Property(
             {"ratio": 1, "half_pixel": False},
             {"y": Given(value=((((3,),),), (((5,),),)))},
             None,
-            "specs/detection.yaml:305",
+            "specs/detection.yaml:144",
+        ),
+        Example(
+            {"x": Given(value=((((3, 5),),),)), "rois": Given(value=((1.5, 0, 2.5, 1),)), "image": Given(value=(0,))},
+            {"ratio": 1, "mode": "max", "half_pixel": False},
+            {"y": Given(value=((((5,),),),))},
+            None,
+            "specs/detection.yaml:146",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (0, 0), "ratio": 4096},
             {"y": Given((1, 1, 0, 0))},
             None,
-            "specs/detection.yaml:307",
+            "specs/detection.yaml:148",
         ),
         Example(
             {"x": Given((1, 1, 4, 1)), "rois": Given(value=((0, -40, 1, 8),)), "image": Given(value=(0,))},
             {"size": (2, 1), "half_pixel": False},
             {"y": Given((1, 1, 2, 1))},
             None,
-            "specs/detection.yaml:308",
+            "specs/detection.yaml:149",
         ),
         Example(
             {"x": Given((1, 1, 1, 4)), "rois": Given(value=((-40, 0, 8, 1),)), "image": Given(value=(0,))},
             {"size": (1, 2), "half_pixel": False},
             {"y": Given((1, 1, 1, 2))},
             None,
-            "specs/detection.yaml:309",
+            "specs/detection.yaml:150",
         ),
         Example(
             {"x": Given((1, 1, 8, 1)), "rois": Given(value=((0, -15, 1, 2),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:310",
+            "specs/detection.yaml:151",
         ),
         Example(
             {
@@ -696,22 +703,22 @@ ALIGN_PLANES = Property(
             {"mode": "max", "half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:311",
+            "specs/detection.yaml:152",
         ),
     ),
-    "specs/detection.yaml:178",
+    "specs/detection.yaml:280",
     asserts=(
-        Refusal(r".* bins", "specs/detection.yaml:200"),
-        Refusal(r".* samples on a side of a bin, expected 0 \(by its length\) to 4096", "specs/detection.yaml:201"),
-        Refusal(r"boxes of images of size .*", "specs/detection.yaml:202"),
+        Refusal(r".* bins", "specs/detection.yaml:94"),
+        Refusal(r".* samples on a side of a bin, expected 0 \(by its length\) to 4096", "specs/detection.yaml:95"),
+        Refusal(r"boxes of images of size .*", "specs/detection.yaml:96"),
     ),
-    reference_source="specs/detection.yaml:259",
+    reference_source="specs/detection.yaml:98",
     stepped=True,
     weak={"13": "its long calls take more steps than there is time for"},
 )
 
 
-# specs/detection.yaml:314
+# specs/detection.yaml:343
 def align_pixels_case(d: Draw) -> Case:
     b = d.dim("b")
     d_ = Vec((d.dim("d"), d.dim("d")))
@@ -729,7 +736,7 @@ def align_pixels_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:381
+# specs/detection.yaml:98
 def align_pixels_reference(
     x: Any, rois: Any, image: Any, size: Any, mode: Any, ratio: Any, scale: Any, half_pixel: Any
 ) -> Any:
@@ -750,7 +757,7 @@ ALIGN_PIXELS = Property(
             {"size": (2, 3)},
             {"y": Given((2, 2, 3, 3))},
             None,
-            "specs/detection.yaml:383",
+            "specs/detection.yaml:100",
         ),
         Example(
             {
@@ -761,7 +768,7 @@ ALIGN_PIXELS = Property(
             {},
             {"y": Given(value=((((2.5,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:384",
+            "specs/detection.yaml:101",
         ),
         Example(
             {
@@ -772,7 +779,7 @@ ALIGN_PIXELS = Property(
             {"mode": "max", "ratio": 1},
             {"y": Given(value=((((2.25,),),), (((2.25,),),), (((2.5,),),)), dtype="f32")},
             None,
-            "specs/detection.yaml:386",
+            "specs/detection.yaml:103",
         ),
         Example(
             {
@@ -783,119 +790,119 @@ ALIGN_PIXELS = Property(
             {"ratio": 1, "half_pixel": False, "mode": "max"},
             {"y": Given(value=((((4,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:389",
+            "specs/detection.yaml:106",
         ),
         Example(
             {"x": Given((1, 6, 6, 2)), "rois": Given(value=((1, 1, 4, 5),), dtype="f32"), "image": Given(value=(0,))},
             {"size": (3, 2), "mode": "max", "scale": 0.5},
             {"y": Given((1, 3, 2, 2))},
             None,
-            "specs/detection.yaml:391",
+            "specs/detection.yaml:108",
         ),
         Example(
             {"x": Given((1, 2, 2, 1)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "bins",
-            "specs/detection.yaml:393",
+            "specs/detection.yaml:110",
         ),
         Example(
             {"x": Given((1, 2, 2, 1)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"ratio": -1},
             {},
             "samples on a side",
-            "specs/detection.yaml:394",
+            "specs/detection.yaml:111",
         ),
         Example(
             {"x": Given((1, 2, 2, 1)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"ratio": 4097},
             {},
             "samples on a side",
-            "specs/detection.yaml:395",
+            "specs/detection.yaml:112",
         ),
         Example(
             {"x": Given((1, 0, 2, 1)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {},
             {},
             "boxes of images of size",
-            "specs/detection.yaml:396",
+            "specs/detection.yaml:113",
         ),
         Example(
             {"x": Given((1, 2, 2, 1)), "rois": Given((1, 4)), "image": Given(value=(1,))},
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:397",
+            "specs/detection.yaml:114",
         ),
         Example(
             {"x": Given((1, 5, 2, 1)), "rois": Given(value=((-1.0, -0.5, 1.75, 0.25),)), "image": Given(value=(0,))},
             {"size": (1, 3), "mode": "max", "half_pixel": False},
             {"y": Given((1, 1, 3, 1))},
             None,
-            "specs/detection.yaml:398",
+            "specs/detection.yaml:115",
         ),
         Example(
             {"x": Given((1, 2, 2, 1)), "rois": Given(value=((-3.0, 1.0, -3.75, 1.25),)), "image": Given(value=(0,))},
             {"size": (2, 2), "mode": "max"},
             {"y": Given((1, 2, 2, 1))},
             None,
-            "specs/detection.yaml:400",
+            "specs/detection.yaml:117",
         ),
         Example(
             {"x": Given((1, 2, 5, 1)), "rois": Given(value=((3.0, -1.75, 3.25, 1.5),)), "image": Given(value=(0,))},
             {"size": (2, 2), "mode": "max", "half_pixel": False},
             {"y": Given((1, 2, 2, 1))},
             None,
-            "specs/detection.yaml:401",
+            "specs/detection.yaml:118",
         ),
         Example(
             {"x": Given((1, 5, 2, 1)), "rois": Given(value=((0.5, 2.25, 1.5, 4.5),)), "image": Given(value=(0,))},
             {"size": (2, 2), "ratio": 2},
             {"y": Given((1, 2, 2, 1))},
             None,
-            "specs/detection.yaml:403",
+            "specs/detection.yaml:120",
         ),
         Example(
             {"x": Given((1, 2, 2, 1)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"size": (0, 2)},
             {"y": Given((1, 0, 2, 1))},
             None,
-            "specs/detection.yaml:404",
+            "specs/detection.yaml:121",
         ),
         Example(
             {"x": Given((1, 1, 2, 1)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:405",
+            "specs/detection.yaml:122",
         ),
         Example(
             {"x": Given((1, 2, 2, 1)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(-1,))},
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:406",
+            "specs/detection.yaml:123",
         ),
         Example(
             {"x": Given((1, 3, 2, 1)), "rois": Given(value=((-9, -4, 4, 4),)), "image": Given(value=(0,))},
             {"size": (2, 2)},
             {"y": Given((1, 2, 2, 1))},
             None,
-            "specs/detection.yaml:407",
+            "specs/detection.yaml:124",
         ),
         Example(
             {"x": Given((1, 3, 2, 1)), "rois": Given(value=((-9, -4, 4, 4),)), "image": Given(value=(0,))},
             {"size": (2, 2), "ratio": 1},
             {"y": Given((1, 2, 2, 1))},
             None,
-            "specs/detection.yaml:408",
+            "specs/detection.yaml:125",
         ),
         Example(
             {"x": Given((1, 4, 1, 1)), "rois": Given(value=((0, -15, 1, 5.125),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:409",
+            "specs/detection.yaml:126",
         ),
         Example(
             {
@@ -906,35 +913,35 @@ ALIGN_PIXELS = Property(
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:410",
+            "specs/detection.yaml:127",
         ),
         Example(
             {"x": Given((1, 1, 4, 1)), "rois": Given(value=((-15, 0, 5.125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:413",
+            "specs/detection.yaml:129",
         ),
         Example(
             {"x": Given((1, 2, 2, 1)), "rois": Given(value=((-24.1875, 0, 0.8125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:414",
+            "specs/detection.yaml:130",
         ),
         Example(
             {"x": Given((1, 2, 2, 1)), "rois": Given(value=((-6.984375, 0, 2.03125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:415",
+            "specs/detection.yaml:131",
         ),
         Example(
             {"x": Given((1, 2, 2, 1)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"ratio": 20},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:416",
+            "specs/detection.yaml:132",
         ),
         Example(
             {
@@ -945,7 +952,7 @@ ALIGN_PIXELS = Property(
             {},
             {"y": Given(value=((((4,),),),))},
             None,
-            "specs/detection.yaml:417",
+            "specs/detection.yaml:133",
         ),
         Example(
             {
@@ -965,14 +972,14 @@ ALIGN_PIXELS = Property(
             {"ratio": 2, "mode": "max", "half_pixel": False},
             {"y": Given((3, 1, 1, 1))},
             None,
-            "specs/detection.yaml:418",
+            "specs/detection.yaml:134",
         ),
         Example(
             {"x": Given((1, 3, 3, 1)), "rois": Given(value=((0.5, 1, 2.5, 1),)), "image": Given(value=(0,))},
             {"mode": "max"},
             {"y": Given(value=((((0,),),),))},
             None,
-            "specs/detection.yaml:421",
+            "specs/detection.yaml:137",
         ),
         Example(
             {
@@ -983,7 +990,7 @@ ALIGN_PIXELS = Property(
             {"ratio": 1, "mode": "max", "half_pixel": False},
             {"y": Given(value=((((4.5,),),),))},
             None,
-            "specs/detection.yaml:422",
+            "specs/detection.yaml:138",
         ),
         Example(
             {
@@ -994,7 +1001,7 @@ ALIGN_PIXELS = Property(
             {"ratio": 1, "mode": "max", "half_pixel": False},
             {"y": Given(value=((((4.5,),),),))},
             None,
-            "specs/detection.yaml:424",
+            "specs/detection.yaml:140",
         ),
         Example(
             {
@@ -1005,7 +1012,7 @@ ALIGN_PIXELS = Property(
             {"ratio": 1, "half_pixel": False},
             {"y": Given(value=((((3,),),), (((5,),),)))},
             None,
-            "specs/detection.yaml:427",
+            "specs/detection.yaml:142",
         ),
         Example(
             {
@@ -1016,7 +1023,7 @@ ALIGN_PIXELS = Property(
             {"ratio": 1, "half_pixel": False},
             {"y": Given(value=((((3,),),), (((5,),),)))},
             None,
-            "specs/detection.yaml:429",
+            "specs/detection.yaml:144",
         ),
         Example(
             {
@@ -1027,35 +1034,35 @@ ALIGN_PIXELS = Property(
             {"ratio": 1, "mode": "max", "half_pixel": False},
             {"y": Given(value=((((5,),),),))},
             None,
-            "specs/detection.yaml:431",
+            "specs/detection.yaml:146",
         ),
         Example(
             {"x": Given((1, 2, 2, 1)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (0, 0), "ratio": 4096},
             {"y": Given((1, 0, 0, 1))},
             None,
-            "specs/detection.yaml:433",
+            "specs/detection.yaml:148",
         ),
         Example(
             {"x": Given((1, 4, 1, 1)), "rois": Given(value=((0, -40, 1, 8),)), "image": Given(value=(0,))},
             {"size": (2, 1), "half_pixel": False},
             {"y": Given((1, 2, 1, 1))},
             None,
-            "specs/detection.yaml:434",
+            "specs/detection.yaml:149",
         ),
         Example(
             {"x": Given((1, 1, 4, 1)), "rois": Given(value=((-40, 0, 8, 1),)), "image": Given(value=(0,))},
             {"size": (1, 2), "half_pixel": False},
             {"y": Given((1, 1, 2, 1))},
             None,
-            "specs/detection.yaml:435",
+            "specs/detection.yaml:150",
         ),
         Example(
             {"x": Given((1, 8, 1, 1)), "rois": Given(value=((0, -15, 1, 2),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:436",
+            "specs/detection.yaml:151",
         ),
         Example(
             {
@@ -1066,20 +1073,20 @@ ALIGN_PIXELS = Property(
             {"mode": "max", "half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:437",
+            "specs/detection.yaml:152",
         ),
     ),
-    "specs/detection.yaml:314",
+    "specs/detection.yaml:343",
     asserts=(
-        Refusal(r".* bins", "specs/detection.yaml:347"),
-        Refusal(r".* samples on a side of a bin, expected 0 \(by its length\) to 4096", "specs/detection.yaml:348"),
-        Refusal(r"boxes of images of size .*", "specs/detection.yaml:349"),
+        Refusal(r".* bins", "specs/detection.yaml:94"),
+        Refusal(r".* samples on a side of a bin, expected 0 \(by its length\) to 4096", "specs/detection.yaml:95"),
+        Refusal(r"boxes of images of size .*", "specs/detection.yaml:96"),
     ),
-    reference_source="specs/detection.yaml:381",
+    reference_source="specs/detection.yaml:98",
 )
 
 
-# specs/detection.yaml:440
+# specs/detection.yaml:392
 def roi_align_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1097,7 +1104,7 @@ def roi_align_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:464
+# specs/detection.yaml:98
 def roi_align_reference(
     x: Any, rois: Any, image: Any, size: Any, mode: Any, ratio: Any, scale: Any, half_pixel: Any
 ) -> Any:
@@ -1118,7 +1125,7 @@ ROI_ALIGN = Property(
             {"size": (2, 3)},
             {"y": Given((2, 3, 2, 3))},
             None,
-            "specs/detection.yaml:472",
+            "specs/detection.yaml:100",
         ),
         Example(
             {
@@ -1129,7 +1136,7 @@ ROI_ALIGN = Property(
             {},
             {"y": Given(value=((((2.5,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:473",
+            "specs/detection.yaml:101",
         ),
         Example(
             {
@@ -1140,7 +1147,7 @@ ROI_ALIGN = Property(
             {"mode": "max", "ratio": 1},
             {"y": Given(value=((((2.25,),),), (((2.25,),),), (((2.5,),),)), dtype="f32")},
             None,
-            "specs/detection.yaml:475",
+            "specs/detection.yaml:103",
         ),
         Example(
             {
@@ -1151,119 +1158,119 @@ ROI_ALIGN = Property(
             {"ratio": 1, "half_pixel": False, "mode": "max"},
             {"y": Given(value=((((4,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:478",
+            "specs/detection.yaml:106",
         ),
         Example(
             {"x": Given((1, 2, 6, 6)), "rois": Given(value=((1, 1, 4, 5),), dtype="f32"), "image": Given(value=(0,))},
             {"size": (3, 2), "mode": "max", "scale": 0.5},
             {"y": Given((1, 2, 3, 2))},
             None,
-            "specs/detection.yaml:480",
+            "specs/detection.yaml:108",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "bins",
-            "specs/detection.yaml:482",
+            "specs/detection.yaml:110",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"ratio": -1},
             {},
             "samples on a side",
-            "specs/detection.yaml:483",
+            "specs/detection.yaml:111",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"ratio": 4097},
             {},
             "samples on a side",
-            "specs/detection.yaml:484",
+            "specs/detection.yaml:112",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {},
             {},
             "boxes of images of size",
-            "specs/detection.yaml:485",
+            "specs/detection.yaml:113",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(1,))},
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:486",
+            "specs/detection.yaml:114",
         ),
         Example(
             {"x": Given((1, 1, 5, 2)), "rois": Given(value=((-1.0, -0.5, 1.75, 0.25),)), "image": Given(value=(0,))},
             {"size": (1, 3), "mode": "max", "half_pixel": False},
             {"y": Given((1, 1, 1, 3))},
             None,
-            "specs/detection.yaml:487",
+            "specs/detection.yaml:115",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((-3.0, 1.0, -3.75, 1.25),)), "image": Given(value=(0,))},
             {"size": (2, 2), "mode": "max"},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:489",
+            "specs/detection.yaml:117",
         ),
         Example(
             {"x": Given((1, 1, 2, 5)), "rois": Given(value=((3.0, -1.75, 3.25, 1.5),)), "image": Given(value=(0,))},
             {"size": (2, 2), "mode": "max", "half_pixel": False},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:490",
+            "specs/detection.yaml:118",
         ),
         Example(
             {"x": Given((1, 1, 5, 2)), "rois": Given(value=((0.5, 2.25, 1.5, 4.5),)), "image": Given(value=(0,))},
             {"size": (2, 2), "ratio": 2},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:492",
+            "specs/detection.yaml:120",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"size": (0, 2)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/detection.yaml:493",
+            "specs/detection.yaml:121",
         ),
         Example(
             {"x": Given((1, 1, 1, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:494",
+            "specs/detection.yaml:122",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(-1,))},
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:495",
+            "specs/detection.yaml:123",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "rois": Given(value=((-9, -4, 4, 4),)), "image": Given(value=(0,))},
             {"size": (2, 2)},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:496",
+            "specs/detection.yaml:124",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "rois": Given(value=((-9, -4, 4, 4),)), "image": Given(value=(0,))},
             {"size": (2, 2), "ratio": 1},
             {"y": Given((1, 1, 2, 2))},
             None,
-            "specs/detection.yaml:497",
+            "specs/detection.yaml:125",
         ),
         Example(
             {"x": Given((1, 1, 4, 1)), "rois": Given(value=((0, -15, 1, 5.125),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:498",
+            "specs/detection.yaml:126",
         ),
         Example(
             {
@@ -1274,42 +1281,42 @@ ROI_ALIGN = Property(
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:499",
+            "specs/detection.yaml:127",
         ),
         Example(
             {"x": Given((1, 1, 1, 4)), "rois": Given(value=((-15, 0, 5.125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:501",
+            "specs/detection.yaml:129",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((-24.1875, 0, 0.8125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:502",
+            "specs/detection.yaml:130",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((-6.984375, 0, 2.03125, 1),)), "image": Given(value=(0,))},
             {"half_pixel": False},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:503",
+            "specs/detection.yaml:131",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"ratio": 20},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/detection.yaml:504",
+            "specs/detection.yaml:132",
         ),
         Example(
             {"x": Given(value=((((1, 2, 9),),),)), "rois": Given(value=((0, 0, 3, 1),)), "image": Given(value=(0,))},
             {},
             {"y": Given(value=((((4,),),),))},
             None,
-            "specs/detection.yaml:505",
+            "specs/detection.yaml:133",
         ),
         Example(
             {
@@ -1320,14 +1327,14 @@ ROI_ALIGN = Property(
             {"ratio": 2, "mode": "max", "half_pixel": False},
             {"y": Given((3, 1, 1, 1))},
             None,
-            "specs/detection.yaml:506",
+            "specs/detection.yaml:134",
         ),
         Example(
             {"x": Given((1, 1, 3, 3)), "rois": Given(value=((0.5, 1, 2.5, 1),)), "image": Given(value=(0,))},
             {"mode": "max"},
             {"y": Given(value=((((0,),),),))},
             None,
-            "specs/detection.yaml:509",
+            "specs/detection.yaml:137",
         ),
         Example(
             {
@@ -1338,7 +1345,7 @@ ROI_ALIGN = Property(
             {"ratio": 1, "mode": "max", "half_pixel": False},
             {"y": Given(value=((((4.5,),),),))},
             None,
-            "specs/detection.yaml:510",
+            "specs/detection.yaml:138",
         ),
         Example(
             {
@@ -1349,21 +1356,89 @@ ROI_ALIGN = Property(
             {"ratio": 1, "mode": "max", "half_pixel": False},
             {"y": Given(value=((((4.5,),),),))},
             None,
-            "specs/detection.yaml:512",
+            "specs/detection.yaml:140",
+        ),
+        Example(
+            {
+                "x": Given(value=((((3, 5),),),)),
+                "rois": Given(value=((-1.5, 0, -0.5, 1), (1.5, 0, 2.5, 1))),
+                "image": Given(value=(0, 0)),
+            },
+            {"ratio": 1, "half_pixel": False},
+            {"y": Given(value=((((3,),),), (((5,),),)))},
+            None,
+            "specs/detection.yaml:142",
+        ),
+        Example(
+            {
+                "x": Given(value=((((3,), (5,)),),)),
+                "rois": Given(value=((0, -1.5, 1, -0.5), (0, 1.5, 1, 2.5))),
+                "image": Given(value=(0, 0)),
+            },
+            {"ratio": 1, "half_pixel": False},
+            {"y": Given(value=((((3,),),), (((5,),),)))},
+            None,
+            "specs/detection.yaml:144",
+        ),
+        Example(
+            {"x": Given(value=((((3, 5),),),)), "rois": Given(value=((1.5, 0, 2.5, 1),)), "image": Given(value=(0,))},
+            {"ratio": 1, "mode": "max", "half_pixel": False},
+            {"y": Given(value=((((5,),),),))},
+            None,
+            "specs/detection.yaml:146",
+        ),
+        Example(
+            {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
+            {"size": (0, 0), "ratio": 4096},
+            {"y": Given((1, 1, 0, 0))},
+            None,
+            "specs/detection.yaml:148",
+        ),
+        Example(
+            {"x": Given((1, 1, 4, 1)), "rois": Given(value=((0, -40, 1, 8),)), "image": Given(value=(0,))},
+            {"size": (2, 1), "half_pixel": False},
+            {"y": Given((1, 1, 2, 1))},
+            None,
+            "specs/detection.yaml:149",
+        ),
+        Example(
+            {"x": Given((1, 1, 1, 4)), "rois": Given(value=((-40, 0, 8, 1),)), "image": Given(value=(0,))},
+            {"size": (1, 2), "half_pixel": False},
+            {"y": Given((1, 1, 1, 2))},
+            None,
+            "specs/detection.yaml:150",
+        ),
+        Example(
+            {"x": Given((1, 1, 8, 1)), "rois": Given(value=((0, -15, 1, 2),)), "image": Given(value=(0,))},
+            {"half_pixel": False},
+            {"y": Given((1, 1, 1, 1))},
+            None,
+            "specs/detection.yaml:151",
+        ),
+        Example(
+            {
+                "x": Given(value=((((-1, -1), (-1, -1), (-1, -1), (-1, -1)),),)),
+                "rois": Given(value=((0, 0, 1, 3),)),
+                "image": Given(value=(0,)),
+            },
+            {"mode": "max", "half_pixel": False},
+            {"y": Given((1, 1, 1, 1))},
+            None,
+            "specs/detection.yaml:152",
         ),
     ),
-    "specs/detection.yaml:440",
+    "specs/detection.yaml:392",
     asserts=(
-        Refusal(r".* bins", "specs/detection.yaml:451"),
-        Refusal(r".* samples on a side of a bin, expected 0 \(by its length\) to 4096", "specs/detection.yaml:452"),
-        Refusal(r"boxes of images of size .*", "specs/detection.yaml:453"),
+        Refusal(r".* bins", "specs/detection.yaml:94"),
+        Refusal(r".* samples on a side of a bin, expected 0 \(by its length\) to 4096", "specs/detection.yaml:95"),
+        Refusal(r"boxes of images of size .*", "specs/detection.yaml:96"),
     ),
-    reference_source="specs/detection.yaml:464",
+    reference_source="specs/detection.yaml:98",
     weak={"13": "its long calls take more steps than there is time for"},
 )
 
 
-# specs/detection.yaml:515
+# specs/detection.yaml:411
 def bins_of_spans_case(d: Draw) -> Case:
     k = d.dim("k")
     bins = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
@@ -1371,7 +1446,7 @@ def bins_of_spans_case(d: Draw) -> Case:
     return Case({"first": Vec((k,)), "last": Vec((k,))}, {"bins": bins, "scale": d.default(scale)})
 
 
-# specs/detection.yaml:533
+# specs/detection.yaml:429
 def bins_of_spans_reference(first: Any, last: Any, bins: Any, scale: Any) -> Any:
     return spans_in_bins(first, last, bins, scale)
 
@@ -1386,45 +1461,45 @@ BINS_OF_SPANS = Property(
             {"bins": 2},
             {"begin": Given(value=((0, 2), (1, 5))), "end": Given(value=((2, 4), (6, 10)))},
             None,
-            "specs/detection.yaml:535",
+            "specs/detection.yaml:431",
         ),
         Example(
             {"first": Given(value=(-0.5, 2.5)), "last": Given(value=(1.0, 0.0))},
             {"bins": 3},
             {"begin": Given(value=((-1, 0, 1), (3, 3, 3))), "end": Given(value=((0, 1, 2), (4, 4, 4)))},
             None,
-            "specs/detection.yaml:536",
+            "specs/detection.yaml:432",
         ),
         Example(
             {"first": Given(value=(9.0,)), "last": Given(value=(9.0,))},
             {"bins": 1, "scale": 0.125},
             {"begin": Given(value=((1,),)), "end": Given(value=((2,),))},
             None,
-            "specs/detection.yaml:538",
+            "specs/detection.yaml:434",
         ),
         Example(
             {"first": Given(value=(0.5, 0.25)), "last": Given(value=(1.0, 0.5))},
             {"bins": 1},
             {"begin": Given(value=((1,), (0,))), "end": Given(value=((2,), (2,)))},
             None,
-            "specs/detection.yaml:539",
+            "specs/detection.yaml:435",
         ),
         Example(
             {"first": Given((2,)), "last": Given((2,))},
             {"bins": 0},
             {"begin": Given((2, 0)), "end": Given((2, 0))},
             None,
-            "specs/detection.yaml:540",
+            "specs/detection.yaml:436",
         ),
-        Example({"first": Given((2,)), "last": Given((2,))}, {"bins": -1}, {}, "bins", "specs/detection.yaml:541"),
+        Example({"first": Given((2,)), "last": Given((2,))}, {"bins": -1}, {}, "bins", "specs/detection.yaml:437"),
     ),
-    "specs/detection.yaml:515",
-    asserts=(Refusal(r".* bins", "specs/detection.yaml:527"),),
-    reference_source="specs/detection.yaml:533",
+    "specs/detection.yaml:411",
+    asserts=(Refusal(r".* bins", "specs/detection.yaml:423"),),
+    reference_source="specs/detection.yaml:429",
 )
 
 
-# specs/detection.yaml:543
+# specs/detection.yaml:439
 def largest_of_planes_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1446,7 +1521,7 @@ def largest_of_planes_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:558
+# specs/detection.yaml:165
 def largest_of_planes_reference(x: Any, image: Any, upper: Any, lower: Any, begin: Any, end: Any) -> Any:
     return largest_of_bins(x, image, upper, lower, begin, end)
 
@@ -1468,7 +1543,7 @@ LARGEST_OF_PLANES = Property(
             {},
             {"y": Given((2, 3, 2, 3))},
             None,
-            "specs/detection.yaml:560",
+            "specs/detection.yaml:167",
         ),
         Example(
             {
@@ -1482,7 +1557,7 @@ LARGEST_OF_PLANES = Property(
             {},
             {"y": Given(value=((((1, 2), (3, 4)),),))},
             None,
-            "specs/detection.yaml:562",
+            "specs/detection.yaml:169",
         ),
         Example(
             {
@@ -1496,7 +1571,7 @@ LARGEST_OF_PLANES = Property(
             {},
             {"y": Given(value=((((0, 0, 0, 0), (0, 0, 0, 0), (0, 0, 0, 0), (0, 0, 0, -1)),),))},
             None,
-            "specs/detection.yaml:564",
+            "specs/detection.yaml:171",
         ),
         Example(
             {
@@ -1510,7 +1585,7 @@ LARGEST_OF_PLANES = Property(
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:567",
+            "specs/detection.yaml:174",
         ),
         Example(
             {
@@ -1524,15 +1599,15 @@ LARGEST_OF_PLANES = Property(
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:568",
+            "specs/detection.yaml:175",
         ),
     ),
-    "specs/detection.yaml:543",
-    reference_source="specs/detection.yaml:558",
+    "specs/detection.yaml:439",
+    reference_source="specs/detection.yaml:165",
 )
 
 
-# specs/detection.yaml:570
+# specs/detection.yaml:447
 def largest_of_pixels_case(d: Draw) -> Case:
     b = d.dim("b")
     d_ = Vec((d.dim("d"), d.dim("d")))
@@ -1554,9 +1629,9 @@ def largest_of_pixels_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:584
+# specs/detection.yaml:165
 def largest_of_pixels_reference(x: Any, image: Any, upper: Any, lower: Any, begin: Any, end: Any) -> Any:
-    return np.moveaxis(largest_of_bins(np.moveaxis(x, -1, 1), image, upper, lower, begin, end), 1, -1)
+    return np.moveaxis(largest_of_bins(np.moveaxis(x, -1, 1), image, upper, lower, begin, end), (2, 3, 1), (1, 2, 3))
 
 
 LARGEST_OF_PIXELS = Property(
@@ -1576,7 +1651,7 @@ LARGEST_OF_PIXELS = Property(
             {},
             {"y": Given((2, 2, 3, 3))},
             None,
-            "specs/detection.yaml:586",
+            "specs/detection.yaml:167",
         ),
         Example(
             {
@@ -1590,7 +1665,7 @@ LARGEST_OF_PIXELS = Property(
             {},
             {"y": Given(value=((((1,), (2,)), ((3,), (4,))),))},
             None,
-            "specs/detection.yaml:588",
+            "specs/detection.yaml:169",
         ),
         Example(
             {
@@ -1615,7 +1690,7 @@ LARGEST_OF_PIXELS = Property(
                 )
             },
             None,
-            "specs/detection.yaml:590",
+            "specs/detection.yaml:171",
         ),
         Example(
             {
@@ -1629,7 +1704,7 @@ LARGEST_OF_PIXELS = Property(
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:593",
+            "specs/detection.yaml:174",
         ),
         Example(
             {
@@ -1643,15 +1718,15 @@ LARGEST_OF_PIXELS = Property(
             {},
             {},
             "a box names an image",
-            "specs/detection.yaml:594",
+            "specs/detection.yaml:175",
         ),
     ),
-    "specs/detection.yaml:570",
-    reference_source="specs/detection.yaml:584",
+    "specs/detection.yaml:447",
+    reference_source="specs/detection.yaml:165",
 )
 
 
-# specs/detection.yaml:596
+# specs/detection.yaml:455
 def max_roi_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1666,7 +1741,7 @@ def max_roi_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/detection.yaml:616
+# specs/detection.yaml:475
 def max_roi_pool_reference(x: Any, rois: Any, image: Any, size: Any, scale: Any) -> Any:
     return largest_of_bins(
         x,
@@ -1690,7 +1765,7 @@ MAX_ROI_POOL = Property(
             {"size": (2, 3)},
             {"y": Given((2, 3, 2, 3))},
             None,
-            "specs/detection.yaml:624",
+            "specs/detection.yaml:483",
         ),
         Example(
             {
@@ -1701,7 +1776,7 @@ MAX_ROI_POOL = Property(
             {"size": (1, 2)},
             {"y": Given(value=((((1, 2),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:625",
+            "specs/detection.yaml:484",
         ),
         Example(
             {
@@ -1712,59 +1787,59 @@ MAX_ROI_POOL = Property(
             {"size": (1, 1), "scale": 0.125},
             {"y": Given(value=((((4,),),),), dtype="f32")},
             None,
-            "specs/detection.yaml:627",
+            "specs/detection.yaml:486",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "bins",
-            "specs/detection.yaml:629",
+            "specs/detection.yaml:488",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(1,))},
             {"size": (1, 1)},
             {},
             "a box names an image",
-            "specs/detection.yaml:630",
+            "specs/detection.yaml:489",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3, 4),),),)), "rois": Given(value=((2, 0, 2, 0),)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {"y": Given(value=((((3,),),),))},
             None,
-            "specs/detection.yaml:631",
+            "specs/detection.yaml:490",
         ),
         Example(
             {"x": Given(value=((((1, 2),),),)), "rois": Given(value=((-0.5, 0, 1, 0),)), "image": Given(value=(0,))},
             {"size": (1, 3)},
             {"y": Given(value=((((0, 1, 2),),),))},
             None,
-            "specs/detection.yaml:632",
+            "specs/detection.yaml:491",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given(value=((0, 0, 1, 1),)), "image": Given(value=(0,))},
             {"size": (0, 2)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/detection.yaml:633",
+            "specs/detection.yaml:492",
         ),
         Example(
             {"x": Given(value=((((9, 2),),),)), "rois": Given(value=((0.5, 0, 1, 0),)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {"y": Given(value=((((2,),),),))},
             None,
-            "specs/detection.yaml:634",
+            "specs/detection.yaml:493",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "rois": Given((1, 4)), "image": Given(value=(-1,))},
             {"size": (1, 1)},
             {},
             "a box names an image",
-            "specs/detection.yaml:635",
+            "specs/detection.yaml:494",
         ),
     ),
-    "specs/detection.yaml:596",
-    asserts=(Refusal(r".* bins", "specs/detection.yaml:604"),),
-    reference_source="specs/detection.yaml:616",
+    "specs/detection.yaml:455",
+    asserts=(Refusal(r".* bins", "specs/detection.yaml:463"),),
+    reference_source="specs/detection.yaml:475",
 )

@@ -104,7 +104,7 @@ def triangles(lower: Any, upper: Any, bins: Any, dft_length: Any, sample_rate: A
     return y.astype(to)
 
 
-# specs/signal.yaml:69
+# specs/signal.yaml:131
 def dft_along_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -125,7 +125,7 @@ def dft_along_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:98
+# specs/signal.yaml:81
 def dft_along_reference(x: Any, axis: Any, inverse: Any, onesided: Any, length: Any) -> Any:
     return spectrum(x, axis, length, inverse, onesided)
 
@@ -135,98 +135,94 @@ DFT_ALONG = Property(
     dft_along_case,
     dft_along_reference,
     (
-        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:100"),
+        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:83"),
         Example(
             {"x": Given((6, 3, 2))},
             {"axis": 0, "length": 4, "inverse": True},
             {"y": Given((4, 3, 2))},
             None,
-            "specs/signal.yaml:101",
+            "specs/signal.yaml:84",
         ),
         Example(
             {"x": Given((2, 5, 1))},
             {"axis": 1, "onesided": True, "length": 7},
             {"y": Given((2, 4, 2))},
             None,
-            "specs/signal.yaml:102",
+            "specs/signal.yaml:85",
         ),
         Example(
             {"x": Given((2, 4, 2))},
             {"axis": 1, "onesided": True, "inverse": True},
             {"y": Given((2, 6, 1))},
             None,
-            "specs/signal.yaml:103",
+            "specs/signal.yaml:86",
         ),
         Example(
             {"x": Given((2, 4, 2))},
             {"axis": 1, "onesided": True, "inverse": True, "length": 5},
             {"y": Given((2, 5, 1))},
             None,
-            "specs/signal.yaml:104",
+            "specs/signal.yaml:87",
         ),
         Example(
             {"x": Given(value=((1.0,), (2.0,), (4.0,)))},
             {"onesided": True},
             {"y": Given(value=((7.0, 0.0), (-2.0, 1.7320508)))},
             None,
-            "specs/signal.yaml:105",
+            "specs/signal.yaml:88",
         ),
         Example(
-            {"x": Given((2, 4, 2))},
-            {"axis": 1, "inverse": True},
-            {"y": Given((2, 4, 2))},
-            None,
-            "specs/signal.yaml:106",
+            {"x": Given((2, 4, 2))}, {"axis": 1, "inverse": True}, {"y": Given((2, 4, 2))}, None, "specs/signal.yaml:89"
         ),
-        Example({"x": Given(value=((3.0,),))}, {}, {"y": Given(value=((3.0, 0.0),))}, None, "specs/signal.yaml:107"),
+        Example({"x": Given(value=((3.0,),))}, {}, {"y": Given(value=((3.0, 0.0),))}, None, "specs/signal.yaml:90"),
         Example(
             {"x": Given(value=((1.0, 2.0), (3.0, -1.0), (0.0, 5.0)))},
             {},
             {"y": Given(value=((4.0, 6.0), (-5.696152423, -2.598076211), (4.696152423, 2.598076211)))},
             None,
-            "specs/signal.yaml:108",
+            "specs/signal.yaml:91",
         ),
         Example(
             {"x": Given(value=((1.0,), (3.0,), (4.0,)))},
             {"inverse": True},
             {"y": Given(value=((2.666666667, 0.0), (-0.833333333, -0.288675135), (-0.833333333, 0.288675135)))},
             None,
-            "specs/signal.yaml:110",
+            "specs/signal.yaml:93",
         ),
         Example(
             {"x": Given(value=((1.0,), (3.0,), (4.0,)))},
             {"inverse": True, "onesided": True},
             {"y": Given(value=((2.75,), (-0.75,), (-0.25,), (-0.75,)))},
             None,
-            "specs/signal.yaml:112",
+            "specs/signal.yaml:95",
         ),
-        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:113"),
-        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:114"),
-        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:115"),
+        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:96"),
+        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:97"),
+        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:98"),
         Example(
             {"x": Given(value=((1.0,), (3.0,)))},
             {"inverse": True, "length": 3},
             {"y": Given(value=((1.333333333, 0.0), (-0.166666667, 0.866025404), (-0.166666667, -0.866025404)))},
             None,
-            "specs/signal.yaml:116",
+            "specs/signal.yaml:99",
         ),
     ),
-    "specs/signal.yaml:69",
+    "specs/signal.yaml:131",
     asserts=(
-        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:80"),
+        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:79"),
     ),
-    reference_source="specs/signal.yaml:98",
+    reference_source="specs/signal.yaml:81",
 )
 
 
-# specs/signal.yaml:119
+# specs/signal.yaml:152
 def largest_factor_case(d: Draw) -> Case:
     number = d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0])
     most = d.positives(1)[0]
     return Case({}, {"number": number, "most": d.default(most)})
 
 
-# specs/signal.yaml:130
+# specs/signal.yaml:163
 def largest_factor_reference(number: Any, most: Any) -> Any:
     return np.array([f for f in range(1, min(most, number) + 1) if number % f == 0 and f * f <= number][-1], np.int64)
 
@@ -236,29 +232,29 @@ LARGEST_FACTOR = Property(
     largest_factor_case,
     largest_factor_reference,
     (
-        Example({}, {"number": 12}, {"y": Given(value=3)}, None, "specs/signal.yaml:132"),
-        Example({}, {"number": 36}, {"y": Given(value=6)}, None, "specs/signal.yaml:133"),
-        Example({}, {"number": 36, "most": 5}, {"y": Given(value=4)}, None, "specs/signal.yaml:134"),
-        Example({}, {"number": 13}, {"y": Given(value=1)}, None, "specs/signal.yaml:135"),
-        Example({}, {"number": 134217728}, {"y": Given(value=256)}, None, "specs/signal.yaml:136"),
-        Example({}, {"number": 66049}, {"y": Given(value=1)}, None, "specs/signal.yaml:137"),
-        Example({}, {"number": 1}, {"y": Given(value=1)}, None, "specs/signal.yaml:138"),
-        Example({}, {"number": 4, "most": 1}, {"y": Given(value=1)}, None, "specs/signal.yaml:139"),
-        Example({}, {"number": 16777216, "most": 4096}, {"y": Given(value=4096)}, None, "specs/signal.yaml:140"),
-        Example({}, {"number": 0}, {}, "no factors of", "specs/signal.yaml:141"),
-        Example({}, {"number": 4, "most": 0}, {}, "no factors of", "specs/signal.yaml:142"),
-        Example({}, {"number": 4, "most": 4097}, {}, "a limit of factors", "specs/signal.yaml:143"),
+        Example({}, {"number": 12}, {"y": Given(value=3)}, None, "specs/signal.yaml:165"),
+        Example({}, {"number": 36}, {"y": Given(value=6)}, None, "specs/signal.yaml:166"),
+        Example({}, {"number": 36, "most": 5}, {"y": Given(value=4)}, None, "specs/signal.yaml:167"),
+        Example({}, {"number": 13}, {"y": Given(value=1)}, None, "specs/signal.yaml:168"),
+        Example({}, {"number": 134217728}, {"y": Given(value=256)}, None, "specs/signal.yaml:169"),
+        Example({}, {"number": 66049}, {"y": Given(value=1)}, None, "specs/signal.yaml:170"),
+        Example({}, {"number": 1}, {"y": Given(value=1)}, None, "specs/signal.yaml:171"),
+        Example({}, {"number": 4, "most": 1}, {"y": Given(value=1)}, None, "specs/signal.yaml:172"),
+        Example({}, {"number": 16777216, "most": 4096}, {"y": Given(value=4096)}, None, "specs/signal.yaml:173"),
+        Example({}, {"number": 0}, {}, "no factors of", "specs/signal.yaml:174"),
+        Example({}, {"number": 4, "most": 0}, {}, "no factors of", "specs/signal.yaml:175"),
+        Example({}, {"number": 4, "most": 4097}, {}, "a limit of factors", "specs/signal.yaml:176"),
     ),
-    "specs/signal.yaml:119",
+    "specs/signal.yaml:152",
     asserts=(
-        Refusal(r"no factors of .* up to .*", "specs/signal.yaml:126"),
-        Refusal(r"a limit of factors is at most 4096, got .*", "specs/signal.yaml:127"),
+        Refusal(r"no factors of .* up to .*", "specs/signal.yaml:159"),
+        Refusal(r"a limit of factors is at most 4096, got .*", "specs/signal.yaml:160"),
     ),
-    reference_source="specs/signal.yaml:130",
+    reference_source="specs/signal.yaml:163",
 )
 
 
-# specs/signal.yaml:145
+# specs/signal.yaml:178
 def steps_of_signal_case(d: Draw) -> Case:
     a = d.run("a")
     n = d.dim("n")
@@ -269,7 +265,7 @@ def steps_of_signal_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, n, c))}, {"each": each, "length": length, "half": d.default(half)})
 
 
-# specs/signal.yaml:165
+# specs/signal.yaml:198
 def steps_of_signal_reference(x: Any, each: Any, length: Any, half: Any) -> Any:
     return stepped(x, length, each, half)
 
@@ -280,48 +276,48 @@ STEPS_OF_SIGNAL = Property(
     steps_of_signal_reference,
     (
         Example(
-            {"x": Given((2, 6, 1))}, {"each": 2, "length": 6}, {"y": Given((2, 3, 1, 2))}, None, "specs/signal.yaml:167"
+            {"x": Given((2, 6, 1))}, {"each": 2, "length": 6}, {"y": Given((2, 3, 1, 2))}, None, "specs/signal.yaml:200"
         ),
         Example(
             {"x": Given(value=((1.0, 5.0), (2.0, 6.0), (3.0, 7.0)))},
             {"each": 2, "length": 4},
             {"y": Given(value=(((1.0, 3.0), (5.0, 7.0)), ((2.0, 0.0), (6.0, 0.0))))},
             None,
-            "specs/signal.yaml:168",
+            "specs/signal.yaml:201",
         ),
         Example(
             {"x": Given(value=((1.0, 5.0), (2.0, 6.0), (3.0, 7.0)))},
             {"each": 2, "length": 4, "half": True},
             {"y": Given(value=(((1.0, 3.0), (5.0, 7.0)), ((2.0, 2.0), (6.0, -6.0))))},
             None,
-            "specs/signal.yaml:170",
+            "specs/signal.yaml:203",
         ),
         Example(
-            {"x": Given((1, 2, 1))}, {"each": 1, "length": 2}, {"y": Given((1, 2, 1, 1))}, None, "specs/signal.yaml:172"
+            {"x": Given((1, 2, 1))}, {"each": 1, "length": 2}, {"y": Given((1, 2, 1, 1))}, None, "specs/signal.yaml:205"
         ),
         Example(
-            {"x": Given((1, 2, 1))}, {"each": 2, "length": 0}, {"y": Given((1, 0, 1, 2))}, None, "specs/signal.yaml:173"
+            {"x": Given((1, 2, 1))}, {"each": 2, "length": 0}, {"y": Given((1, 0, 1, 2))}, None, "specs/signal.yaml:206"
         ),
         Example(
-            {"x": Given((2, 6, 3))}, {"each": 2, "length": 6}, {}, "neither real nor complex", "specs/signal.yaml:174"
+            {"x": Given((2, 6, 3))}, {"each": 2, "length": 6}, {}, "neither real nor complex", "specs/signal.yaml:207"
         ),
         Example(
-            {"x": Given((2, 6, 0))}, {"each": 2, "length": 6}, {}, "neither real nor complex", "specs/signal.yaml:175"
+            {"x": Given((2, 6, 0))}, {"each": 2, "length": 6}, {}, "neither real nor complex", "specs/signal.yaml:208"
         ),
-        Example({"x": Given((2, 6, 1))}, {"each": 4, "length": 6}, {}, "of each remainder", "specs/signal.yaml:176"),
-        Example({"x": Given((2, 6, 1))}, {"each": 0, "length": 6}, {}, "of each remainder", "specs/signal.yaml:177"),
-        Example({"x": Given((2, 6, 1))}, {"each": 2, "length": -2}, {}, "of each remainder", "specs/signal.yaml:178"),
+        Example({"x": Given((2, 6, 1))}, {"each": 4, "length": 6}, {}, "of each remainder", "specs/signal.yaml:209"),
+        Example({"x": Given((2, 6, 1))}, {"each": 0, "length": 6}, {}, "of each remainder", "specs/signal.yaml:210"),
+        Example({"x": Given((2, 6, 1))}, {"each": 2, "length": -2}, {}, "of each remainder", "specs/signal.yaml:211"),
     ),
-    "specs/signal.yaml:145",
+    "specs/signal.yaml:178",
     asserts=(
-        Refusal(r"samples of .* parts are neither real nor complex", "specs/signal.yaml:157"),
-        Refusal(r".* samples, .* of each remainder", "specs/signal.yaml:158"),
+        Refusal(r"samples of .* parts are neither real nor complex", "specs/signal.yaml:190"),
+        Refusal(r".* samples, .* of each remainder", "specs/signal.yaml:191"),
     ),
-    reference_source="specs/signal.yaml:165",
+    reference_source="specs/signal.yaml:198",
 )
 
 
-# specs/signal.yaml:180
+# specs/signal.yaml:213
 def steps_of_parts_case(d: Draw) -> Case:
     b = d.dim("b")
     size = d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0])
@@ -337,7 +333,7 @@ def steps_of_parts_case(d: Draw) -> Case:
     return Case({"x": Vec((b, n, c)), "window": d.default(w)}, {"step": step, "size": size, "each": each})
 
 
-# specs/signal.yaml:198
+# specs/signal.yaml:231
 def steps_of_parts_reference(x: Any, window: Any, step: Any, size: Any, each: Any) -> Any:
     return stepped(
         np.stack(
@@ -360,7 +356,7 @@ STEPS_OF_PARTS = Property(
             {"step": 2, "size": 4, "each": 2},
             {"y": Given((2, 3, 2, 2, 2))},
             None,
-            "specs/signal.yaml:201",
+            "specs/signal.yaml:234",
         ),
         Example(
             {
@@ -370,56 +366,56 @@ STEPS_OF_PARTS = Property(
             {"step": 1, "size": 4, "each": 2},
             {"y": Given(value=(((((1.0, 300.0),), ((20.0, 4000.0),)), (((2.0, 400.0),), ((30.0, 5000.0),))),))},
             None,
-            "specs/signal.yaml:202",
+            "specs/signal.yaml:235",
         ),
         Example(
             {"x": Given((1, 3, 1))},
             {"step": 1, "size": 1, "each": 1},
             {"y": Given((1, 3, 1, 1, 1))},
             None,
-            "specs/signal.yaml:204",
+            "specs/signal.yaml:237",
         ),
         Example(
             {"x": Given((1, 4, 1))},
             {"step": 1, "size": 4, "each": 2},
             {"y": Given((1, 1, 2, 1, 2))},
             None,
-            "specs/signal.yaml:205",
+            "specs/signal.yaml:238",
         ),
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 0, "size": 4, "each": 2}, {}, "cannot take parts", "specs/signal.yaml:206"
+            {"x": Given((2, 8, 1))}, {"step": 0, "size": 4, "each": 2}, {}, "cannot take parts", "specs/signal.yaml:239"
         ),
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 1, "size": 9, "each": 3}, {}, "cannot take parts", "specs/signal.yaml:207"
+            {"x": Given((2, 8, 1))}, {"step": 1, "size": 9, "each": 3}, {}, "cannot take parts", "specs/signal.yaml:240"
         ),
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 1, "size": 0, "each": 3}, {}, "cannot take parts", "specs/signal.yaml:208"
+            {"x": Given((2, 8, 1))}, {"step": 1, "size": 0, "each": 3}, {}, "cannot take parts", "specs/signal.yaml:241"
         ),
         Example(
             {"x": Given((2, 8, 1)), "window": Given((3,))},
             {"step": 1, "size": 4, "each": 2},
             {},
             "a window of",
-            "specs/signal.yaml:209",
+            "specs/signal.yaml:242",
         ),
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 1, "size": 4, "each": 3}, {}, "of each remainder", "specs/signal.yaml:210"
+            {"x": Given((2, 8, 1))}, {"step": 1, "size": 4, "each": 3}, {}, "of each remainder", "specs/signal.yaml:243"
         ),
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 1, "size": 4, "each": 0}, {}, "of each remainder", "specs/signal.yaml:211"
+            {"x": Given((2, 8, 1))}, {"step": 1, "size": 4, "each": 0}, {}, "of each remainder", "specs/signal.yaml:244"
         ),
     ),
-    "specs/signal.yaml:180",
+    "specs/signal.yaml:213",
     asserts=(
-        Refusal(r"cannot take parts of .* of .* samples, .* apart", "specs/signal.yaml:190"),
-        Refusal(r"a window of .* for parts of .* samples", "specs/signal.yaml:191"),
-        Refusal(r".* samples, .* of each remainder", "specs/signal.yaml:192"),
+        Refusal(r"cannot take parts of .* of .* samples, .* apart", "specs/signal.yaml:223"),
+        Refusal(r"a window of .* for parts of .* samples", "specs/signal.yaml:224"),
+        Refusal(r".* samples, .* of each remainder", "specs/signal.yaml:225"),
     ),
-    reference_source="specs/signal.yaml:198",
+    reference_source="specs/signal.yaml:231",
 )
 
 
-# specs/signal.yaml:213
+# specs/signal.yaml:246
 def twiddle_factors_case(d: Draw) -> Case:
     rows = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     columns = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
@@ -428,7 +424,7 @@ def twiddle_factors_case(d: Draw) -> Case:
     return Case({"like": Vec(())}, {"rows": rows, "columns": columns, "size": size, "inverse": d.default(inverse)})
 
 
-# specs/signal.yaml:230
+# specs/signal.yaml:263
 def twiddle_factors_reference(like: Any, rows: Any, columns: Any, size: Any, inverse: Any) -> Any:
     return (lambda z: np.stack([z.real, z.imag], 1).astype(like.dtype))(
         np.exp((2j if inverse else -2j) * np.pi / size * (np.arange(rows)[:, None] * np.arange(columns) % size))
@@ -445,58 +441,58 @@ TWIDDLE_FACTORS = Property(
             {"rows": 2, "columns": 3, "size": 6},
             {"y": Given((2, 2, 3))},
             None,
-            "specs/signal.yaml:233",
+            "specs/signal.yaml:266",
         ),
         Example(
             {"like": Given(value=0.0)},
             {"rows": 2, "columns": 2, "size": 6},
             {"y": Given(value=(((1.0, 1.0), (0.0, 0.0)), ((1.0, 0.5), (0.0, -0.8660254))))},
             None,
-            "specs/signal.yaml:234",
+            "specs/signal.yaml:267",
         ),
         Example(
             {"like": Given(value=0.0)},
             {"rows": 2, "columns": 2, "size": 6, "inverse": True},
             {"y": Given(value=(((1.0, 1.0), (0.0, 0.0)), ((1.0, 0.5), (0.0, 0.8660254))))},
             None,
-            "specs/signal.yaml:235",
+            "specs/signal.yaml:268",
         ),
         Example(
             {"like": Given(value=0.0)},
             {"rows": 1, "columns": 2, "size": 1},
             {"y": Given(value=(((1.0, 1.0), (0.0, 0.0)),))},
             None,
-            "specs/signal.yaml:237",
+            "specs/signal.yaml:270",
         ),
         Example(
             {"like": Given(())},
             {"rows": 0, "columns": 2, "size": 3},
             {"y": Given((0, 2, 2))},
             None,
-            "specs/signal.yaml:238",
+            "specs/signal.yaml:271",
         ),
         Example(
             {"like": Given(())},
             {"rows": 2, "columns": 0, "size": 3},
             {"y": Given((2, 2, 0))},
             None,
-            "specs/signal.yaml:239",
+            "specs/signal.yaml:272",
         ),
-        Example({"like": Given(())}, {"rows": 2, "columns": 2, "size": 0}, {}, "rotations of", "specs/signal.yaml:240"),
+        Example({"like": Given(())}, {"rows": 2, "columns": 2, "size": 0}, {}, "rotations of", "specs/signal.yaml:273"),
         Example(
-            {"like": Given(())}, {"rows": -1, "columns": 2, "size": 4}, {}, "rotations of", "specs/signal.yaml:241"
+            {"like": Given(())}, {"rows": -1, "columns": 2, "size": 4}, {}, "rotations of", "specs/signal.yaml:274"
         ),
         Example(
-            {"like": Given(())}, {"rows": 2, "columns": -1, "size": 4}, {}, "rotations of", "specs/signal.yaml:242"
+            {"like": Given(())}, {"rows": 2, "columns": -1, "size": 4}, {}, "rotations of", "specs/signal.yaml:275"
         ),
     ),
-    "specs/signal.yaml:213",
-    asserts=(Refusal(r"rotations of .* rows and .* columns in .* parts", "specs/signal.yaml:223"),),
-    reference_source="specs/signal.yaml:230",
+    "specs/signal.yaml:246",
+    asserts=(Refusal(r"rotations of .* rows and .* columns in .* parts", "specs/signal.yaml:256"),),
+    reference_source="specs/signal.yaml:263",
 )
 
 
-# specs/signal.yaml:244
+# specs/signal.yaml:277
 def sums_within_steps_case(d: Draw) -> Case:
     a = d.run("a")
     p = d.dim("p")
@@ -507,7 +503,7 @@ def sums_within_steps_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, p, c, q)), "table": Vec((c, q, v, m))}, {})
 
 
-# specs/signal.yaml:250
+# specs/signal.yaml:283
 def sums_within_steps_reference(x: Any, table: Any) -> Any:
     return np.einsum("...ilj,ljek->...iek", x, table)
 
@@ -522,22 +518,22 @@ SUMS_WITHIN_STEPS = Property(
             {},
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/signal.yaml:252",
+            "specs/signal.yaml:285",
         ),
         Example(
             {"x": Given(value=(((1.0, 2.0),),)), "table": Given(value=((((3.0,),), ((5.0,),)),))},
             {},
             {"y": Given(value=(((13.0,),),))},
             None,
-            "specs/signal.yaml:253",
+            "specs/signal.yaml:286",
         ),
     ),
-    "specs/signal.yaml:244",
-    reference_source="specs/signal.yaml:250",
+    "specs/signal.yaml:277",
+    reference_source="specs/signal.yaml:283",
 )
 
 
-# specs/signal.yaml:255
+# specs/signal.yaml:288
 def times_twiddles_case(d: Draw) -> Case:
     a = d.run("a")
     p = d.dim("p")
@@ -546,7 +542,7 @@ def times_twiddles_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, p, 2, m)), "table": Vec((p, 2, m))}, {"real": d.default(real)})
 
 
-# specs/signal.yaml:270
+# specs/signal.yaml:303
 def times_twiddles_reference(x: Any, table: Any, real: Any) -> Any:
     return (lambda re, im: np.stack([np.stack([re, im], -2), np.stack([-im, re], -2)], -4)[..., :1 if real else 2, :])(
         x[..., 0, :] * table[:, 0] - x[..., 1, :] * table[:, 1], x[..., 0, :] * table[:, 1] + x[..., 1, :] * table[:, 0]
@@ -563,29 +559,29 @@ TIMES_TWIDDLES = Property(
             {},
             {"y": Given((3, 2, 2, 2, 4))},
             None,
-            "specs/signal.yaml:273",
+            "specs/signal.yaml:306",
         ),
         Example(
             {"x": Given((3, 2, 2, 4)), "table": Given((2, 2, 4))},
             {"real": True},
             {"y": Given((3, 2, 2, 1, 4))},
             None,
-            "specs/signal.yaml:274",
+            "specs/signal.yaml:307",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,)),)), "table": Given(value=(((3.0,), (4.0,)),))},
             {},
             {"y": Given(value=((((-5.0,), (10.0,)),), (((-10.0,), (-5.0,)),)))},
             None,
-            "specs/signal.yaml:275",
+            "specs/signal.yaml:308",
         ),
     ),
-    "specs/signal.yaml:255",
-    reference_source="specs/signal.yaml:270",
+    "specs/signal.yaml:288",
+    reference_source="specs/signal.yaml:303",
 )
 
 
-# specs/signal.yaml:277
+# specs/signal.yaml:310
 def sums_across_steps_case(d: Draw) -> Case:
     a = d.run("a")
     d_ = d.dim("d")
@@ -596,7 +592,7 @@ def sums_across_steps_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, d_, p, v, q)), "table": Vec((m, d_, p, 1))}, {})
 
 
-# specs/signal.yaml:283
+# specs/signal.yaml:316
 def sums_across_steps_reference(x: Any, table: Any) -> Any:
     return np.einsum("mrpo,...rpeq->...meq", table, x)
 
@@ -611,22 +607,22 @@ SUMS_ACROSS_STEPS = Property(
             {},
             {"y": Given((2, 5, 2, 4))},
             None,
-            "specs/signal.yaml:285",
+            "specs/signal.yaml:318",
         ),
         Example(
             {"x": Given(value=((((1.0,),),), (((2.0,),),))), "table": Given(value=((((3.0,),), ((5.0,),)),))},
             {},
             {"y": Given(value=(((13.0,),),))},
             None,
-            "specs/signal.yaml:286",
+            "specs/signal.yaml:319",
         ),
     ),
-    "specs/signal.yaml:277",
-    reference_source="specs/signal.yaml:283",
+    "specs/signal.yaml:310",
+    reference_source="specs/signal.yaml:316",
 )
 
 
-# specs/signal.yaml:288
+# specs/signal.yaml:321
 def interleave_rows_case(d: Draw) -> Case:
     a = d.run("a")
     m = d.dim("m")
@@ -635,7 +631,7 @@ def interleave_rows_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, m, v, q))}, {})
 
 
-# specs/signal.yaml:294
+# specs/signal.yaml:327
 def interleave_rows_reference(x: Any) -> Any:
     return np.swapaxes(x, -1, -2).reshape(*x.shape[:-3], x.shape[-3] * x.shape[-1], x.shape[-2])
 
@@ -645,21 +641,21 @@ INTERLEAVE_ROWS = Property(
     interleave_rows_case,
     interleave_rows_reference,
     (
-        Example({"x": Given((2, 3, 2, 4))}, {}, {"y": Given((2, 12, 2))}, None, "specs/signal.yaml:296"),
+        Example({"x": Given((2, 3, 2, 4))}, {}, {"y": Given((2, 12, 2))}, None, "specs/signal.yaml:329"),
         Example(
             {"x": Given(value=(((1.0, 2.0), (3.0, 4.0)),))},
             {},
             {"y": Given(value=((1.0, 3.0), (2.0, 4.0)))},
             None,
-            "specs/signal.yaml:297",
+            "specs/signal.yaml:330",
         ),
     ),
-    "specs/signal.yaml:288",
-    reference_source="specs/signal.yaml:294",
+    "specs/signal.yaml:321",
+    reference_source="specs/signal.yaml:327",
 )
 
 
-# specs/signal.yaml:299
+# specs/signal.yaml:332
 def spectrum_of_steps_case(d: Draw) -> Case:
     a = d.run("a")
     p = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("p"))
@@ -670,7 +666,7 @@ def spectrum_of_steps_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, p, c, q))}, {"onesided": d.default(onesided), "inverse": d.default(inverse)})
 
 
-# specs/signal.yaml:327
+# specs/signal.yaml:360
 def spectrum_of_steps_reference(x: Any, onesided: Any, inverse: Any) -> Any:
     return (
         lambda v: spectrum(v, -2, v.shape[-2], inverse, False)[
@@ -684,39 +680,39 @@ SPECTRUM_OF_STEPS = Property(
     spectrum_of_steps_case,
     spectrum_of_steps_reference,
     (
-        Example({"x": Given((2, 3, 1, 4))}, {}, {"y": Given((2, 12, 2))}, None, "specs/signal.yaml:331"),
-        Example({"x": Given((2, 3, 2, 4))}, {"inverse": True}, {"y": Given((2, 12, 2))}, None, "specs/signal.yaml:332"),
-        Example({"x": Given((2, 3, 1, 4))}, {"onesided": True}, {"y": Given((2, 7, 2))}, None, "specs/signal.yaml:333"),
+        Example({"x": Given((2, 3, 1, 4))}, {}, {"y": Given((2, 12, 2))}, None, "specs/signal.yaml:364"),
+        Example({"x": Given((2, 3, 2, 4))}, {"inverse": True}, {"y": Given((2, 12, 2))}, None, "specs/signal.yaml:365"),
+        Example({"x": Given((2, 3, 1, 4))}, {"onesided": True}, {"y": Given((2, 7, 2))}, None, "specs/signal.yaml:366"),
         Example(
             {"x": Given((2, 3, 2, 4))},
             {"onesided": True, "inverse": True},
             {"y": Given((2, 12, 1))},
             None,
-            "specs/signal.yaml:334",
+            "specs/signal.yaml:367",
         ),
-        Example({"x": Given((1, 1, 2, 3))}, {}, {"y": Given((1, 3, 2))}, None, "specs/signal.yaml:335"),
-        Example({"x": Given((1, 3, 2, 1))}, {}, {"y": Given((1, 3, 2))}, None, "specs/signal.yaml:336"),
+        Example({"x": Given((1, 1, 2, 3))}, {}, {"y": Given((1, 3, 2))}, None, "specs/signal.yaml:368"),
+        Example({"x": Given((1, 3, 2, 1))}, {}, {"y": Given((1, 3, 2))}, None, "specs/signal.yaml:369"),
         Example(
             {"x": Given(value=(((10.0, 3.0), (0.0, 0.0)), ((1.0, 1.0), (2.0, -2.0))))},
             {"onesided": True, "inverse": True},
             {"y": Given(value=((3.75,), (0.75,), (2.75,), (2.75,)))},
             None,
-            "specs/signal.yaml:337",
+            "specs/signal.yaml:370",
         ),
-        Example({"x": Given((2, 3, 3, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:339"),
-        Example({"x": Given((2, 3, 0, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:340"),
-        Example({"x": Given((2, 0, 1, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:341"),
-        Example({"x": Given((2, 3, 1, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:342"),
+        Example({"x": Given((2, 3, 3, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:372"),
+        Example({"x": Given((2, 3, 0, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:373"),
+        Example({"x": Given((2, 0, 1, 4))}, {}, {}, "at least one sample", "specs/signal.yaml:374"),
+        Example({"x": Given((2, 3, 1, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:375"),
     ),
-    "specs/signal.yaml:299",
+    "specs/signal.yaml:332",
     asserts=(
-        Refusal(r"expected at least one sample, of real or complex numbers; got .* times .*", "specs/signal.yaml:308"),
+        Refusal(r"expected at least one sample, of real or complex numbers; got .* times .*", "specs/signal.yaml:341"),
     ),
-    reference_source="specs/signal.yaml:327",
+    reference_source="specs/signal.yaml:360",
 )
 
 
-# specs/signal.yaml:344
+# specs/signal.yaml:377
 def dft_of_rows_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -730,7 +726,7 @@ def dft_of_rows_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:372
+# specs/signal.yaml:405
 def dft_of_rows_reference(x: Any, inverse: Any, onesided: Any, length: Any) -> Any:
     return spectrum(x, -2, length, inverse, onesided)
 
@@ -740,38 +736,38 @@ DFT_OF_ROWS = Property(
     dft_of_rows_case,
     dft_of_rows_reference,
     (
-        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:374"),
-        Example({"x": Given((2, 140, 1))}, {"onesided": True}, {"y": Given((2, 71, 2))}, None, "specs/signal.yaml:375"),
+        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:407"),
+        Example({"x": Given((2, 140, 1))}, {"onesided": True}, {"y": Given((2, 71, 2))}, None, "specs/signal.yaml:408"),
         Example(
             {"x": Given((2, 71, 2))},
             {"onesided": True, "inverse": True},
             {"y": Given((2, 140, 1))},
             None,
-            "specs/signal.yaml:376",
+            "specs/signal.yaml:409",
         ),
-        Example({"x": Given((130, 2))}, {"length": 131}, {"y": Given((131, 2))}, None, "specs/signal.yaml:377"),
-        Example({"x": Given((3, 2))}, {"inverse": True}, {"y": Given((3, 2))}, None, "specs/signal.yaml:378"),
-        Example({"x": Given((1, 2))}, {}, {"y": Given((1, 2))}, None, "specs/signal.yaml:379"),
+        Example({"x": Given((130, 2))}, {"length": 131}, {"y": Given((131, 2))}, None, "specs/signal.yaml:410"),
+        Example({"x": Given((3, 2))}, {"inverse": True}, {"y": Given((3, 2))}, None, "specs/signal.yaml:411"),
+        Example({"x": Given((1, 2))}, {}, {"y": Given((1, 2))}, None, "specs/signal.yaml:412"),
         Example(
             {"x": Given(value=((1.0,), (2.0,), (4.0,)))},
             {"onesided": True},
             {"y": Given(value=((7.0, 0.0), (-2.0, 1.7320508)))},
             None,
-            "specs/signal.yaml:380",
+            "specs/signal.yaml:413",
         ),
-        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:381"),
-        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:382"),
-        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:383"),
+        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:414"),
+        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:415"),
+        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:416"),
     ),
-    "specs/signal.yaml:344",
+    "specs/signal.yaml:377",
     asserts=(
-        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:354"),
+        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:387"),
     ),
-    reference_source="specs/signal.yaml:372",
+    reference_source="specs/signal.yaml:405",
 )
 
 
-# specs/signal.yaml:385
+# specs/signal.yaml:418
 def dft_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -792,7 +788,7 @@ def dft_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:407
+# specs/signal.yaml:81
 def dft_reference(x: Any, axis: Any, inverse: Any, onesided: Any, length: Any) -> Any:
     return spectrum(x, axis, length, inverse, onesided)
 
@@ -802,91 +798,87 @@ DFT = Property(
     dft_case,
     dft_reference,
     (
-        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:413"),
+        Example({"x": Given((2, 5, 1))}, {}, {"y": Given((2, 5, 2))}, None, "specs/signal.yaml:83"),
         Example(
             {"x": Given((6, 3, 2))},
             {"axis": 0, "length": 4, "inverse": True},
             {"y": Given((4, 3, 2))},
             None,
-            "specs/signal.yaml:414",
+            "specs/signal.yaml:84",
         ),
         Example(
             {"x": Given((2, 5, 1))},
             {"axis": 1, "onesided": True, "length": 7},
             {"y": Given((2, 4, 2))},
             None,
-            "specs/signal.yaml:415",
+            "specs/signal.yaml:85",
         ),
         Example(
             {"x": Given((2, 4, 2))},
             {"axis": 1, "onesided": True, "inverse": True},
             {"y": Given((2, 6, 1))},
             None,
-            "specs/signal.yaml:416",
+            "specs/signal.yaml:86",
         ),
         Example(
             {"x": Given((2, 4, 2))},
             {"axis": 1, "onesided": True, "inverse": True, "length": 5},
             {"y": Given((2, 5, 1))},
             None,
-            "specs/signal.yaml:417",
+            "specs/signal.yaml:87",
         ),
         Example(
             {"x": Given(value=((1.0,), (2.0,), (4.0,)))},
             {"onesided": True},
             {"y": Given(value=((7.0, 0.0), (-2.0, 1.7320508)))},
             None,
-            "specs/signal.yaml:418",
+            "specs/signal.yaml:88",
         ),
         Example(
-            {"x": Given((2, 4, 2))},
-            {"axis": 1, "inverse": True},
-            {"y": Given((2, 4, 2))},
-            None,
-            "specs/signal.yaml:419",
+            {"x": Given((2, 4, 2))}, {"axis": 1, "inverse": True}, {"y": Given((2, 4, 2))}, None, "specs/signal.yaml:89"
         ),
-        Example({"x": Given(value=((3.0,),))}, {}, {"y": Given(value=((3.0, 0.0),))}, None, "specs/signal.yaml:420"),
+        Example({"x": Given(value=((3.0,),))}, {}, {"y": Given(value=((3.0, 0.0),))}, None, "specs/signal.yaml:90"),
         Example(
             {"x": Given(value=((1.0, 2.0), (3.0, -1.0), (0.0, 5.0)))},
             {},
             {"y": Given(value=((4.0, 6.0), (-5.696152423, -2.598076211), (4.696152423, 2.598076211)))},
             None,
-            "specs/signal.yaml:421",
+            "specs/signal.yaml:91",
         ),
         Example(
             {"x": Given(value=((1.0,), (3.0,), (4.0,)))},
             {"inverse": True},
             {"y": Given(value=((2.666666667, 0.0), (-0.833333333, -0.288675135), (-0.833333333, 0.288675135)))},
             None,
-            "specs/signal.yaml:423",
+            "specs/signal.yaml:93",
         ),
         Example(
             {"x": Given(value=((1.0,), (3.0,), (4.0,)))},
             {"inverse": True, "onesided": True},
             {"y": Given(value=((2.75,), (-0.75,), (-0.25,), (-0.75,)))},
             None,
-            "specs/signal.yaml:425",
+            "specs/signal.yaml:95",
         ),
-        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:426"),
-        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:427"),
-        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:428"),
+        Example({"x": Given((2, 5, 3))}, {}, {}, "at least one sample", "specs/signal.yaml:96"),
+        Example({"x": Given((2, 5, 0))}, {}, {}, "at least one sample", "specs/signal.yaml:97"),
+        Example({"x": Given((2, 0, 1))}, {}, {}, "at least one sample", "specs/signal.yaml:98"),
         Example(
             {"x": Given(value=((1.0,), (3.0,)))},
             {"inverse": True, "length": 3},
             {"y": Given(value=((1.333333333, 0.0), (-0.166666667, 0.866025404), (-0.166666667, -0.866025404)))},
             None,
-            "specs/signal.yaml:429",
+            "specs/signal.yaml:99",
         ),
     ),
-    "specs/signal.yaml:385",
+    "specs/signal.yaml:418",
     asserts=(
-        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:396"),
+        Refusal(r"expected at least one sample, of real or complex numbers; got .* samples", "specs/signal.yaml:79"),
     ),
-    reference_source="specs/signal.yaml:407",
+    reference_source="specs/signal.yaml:81",
 )
 
 
-# specs/signal.yaml:432
+# specs/signal.yaml:436
 def stft_of_long_parts_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -901,7 +893,7 @@ def stft_of_long_parts_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:455
+# specs/signal.yaml:114
 def stft_of_long_parts_reference(x: Any, window: Any, step: Any, length: Any, onesided: Any) -> Any:
     return short_time(x, window, step, length, onesided)
 
@@ -912,69 +904,69 @@ STFT_OF_LONG_PARTS = Property(
     stft_of_long_parts_reference,
     (
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:457"
+            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:116"
         ),
         Example(
             {"x": Given((1, 9, 2)), "window": Given((5,))},
             {"step": 3, "length": 5, "onesided": False},
             {"y": Given((1, 2, 5, 2))},
             None,
-            "specs/signal.yaml:458",
+            "specs/signal.yaml:117",
         ),
-        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:459"),
+        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:118"),
         Example(
             {"x": Given(value=(((1.0,), (2.0,)),))},
             {"step": 1, "length": 1},
             {"y": Given(value=((((1.0, 0.0),), ((2.0, 0.0),)),))},
             None,
-            "specs/signal.yaml:460",
+            "specs/signal.yaml:119",
         ),
         Example(
             {"x": Given((1, 4, 1)), "window": Given((3,))},
             {"step": 1},
             {"y": Given((1, 2, 2, 2))},
             None,
-            "specs/signal.yaml:461",
+            "specs/signal.yaml:120",
         ),
         Example(
             {"x": Given(value=(((2.0,),),)), "window": Given(value=inf)},
             {"step": 1},
             {"y": Given(value=((((inf, nan),),),))},
             None,
-            "specs/signal.yaml:462",
+            "specs/signal.yaml:121",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,), (4.0,)),)), "window": Given(value=(1.0, 0.5, 0.5))},
             {"step": 1},
             {"y": Given(value=((((4.0, 0.0), (-0.5, 0.8660254)),),))},
             None,
-            "specs/signal.yaml:463",
+            "specs/signal.yaml:122",
         ),
         Example(
             {"x": Given((2, 8, 1)), "window": Given((3,))},
             {"step": 2, "length": 4},
             {},
             "cannot take parts",
-            "specs/signal.yaml:464",
+            "specs/signal.yaml:123",
         ),
-        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:465"),
-        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:466"),
-        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:467"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:468"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:469"),
+        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:124"),
+        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:125"),
+        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:126"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:127"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:128"),
     ),
-    "specs/signal.yaml:432",
+    "specs/signal.yaml:436",
     asserts=(
         Refusal(
             r"cannot take parts of .* samples, .* apart: expected at least 1, real or complex numbers, and a window as long",
-            "specs/signal.yaml:443",
+            "specs/signal.yaml:112",
         ),
     ),
-    reference_source="specs/signal.yaml:455",
+    reference_source="specs/signal.yaml:114",
 )
 
 
-# specs/signal.yaml:471
+# specs/signal.yaml:450
 def dft_matrix_case(d: Draw) -> Case:
     size = d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0])
     w = d.mostly(
@@ -989,7 +981,7 @@ def dft_matrix_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:503
+# specs/signal.yaml:482
 def dft_matrix_reference(window: Any, size: Any, channels: Any, onesided: Any, inverse: Any) -> Any:
     return wave_table(window, size, channels, onesided, inverse)
 
@@ -999,7 +991,7 @@ DFT_MATRIX = Property(
     dft_matrix_case,
     dft_matrix_reference,
     (
-        Example({"window": Given(())}, {"size": 4}, {"y": Given((4, 1, 3, 2))}, None, "specs/signal.yaml:505"),
+        Example({"window": Given(())}, {"size": 4}, {"y": Given((4, 1, 3, 2))}, None, "specs/signal.yaml:484"),
         Example(
             {"window": Given(value=(1.0, 0.5, 0.5))},
             {"size": 3},
@@ -1013,14 +1005,14 @@ DFT_MATRIX = Property(
                 )
             },
             None,
-            "specs/signal.yaml:506",
+            "specs/signal.yaml:485",
         ),
         Example(
             {"window": Given((4,))},
             {"size": 4, "channels": 2, "onesided": False},
             {"y": Given((4, 2, 4, 2))},
             None,
-            "specs/signal.yaml:508",
+            "specs/signal.yaml:487",
         ),
         Example(
             {"window": Given(value=1.0)},
@@ -1044,21 +1036,21 @@ DFT_MATRIX = Property(
                 )
             },
             None,
-            "specs/signal.yaml:509",
+            "specs/signal.yaml:488",
         ),
         Example(
             {"window": Given(value=(3.0, 6.0, 9.0))},
             {"size": 3, "channels": 2, "onesided": False, "inverse": True},
             {"y": Given((3, 2, 3, 2))},
             None,
-            "specs/signal.yaml:515",
+            "specs/signal.yaml:494",
         ),
         Example(
             {"window": Given(value=(inf,))},
             {"size": 1},
             {"y": Given(value=((((inf, nan),),),))},
             None,
-            "specs/signal.yaml:516",
+            "specs/signal.yaml:495",
         ),
         Example(
             {"window": Given(value=1.0)},
@@ -1072,27 +1064,27 @@ DFT_MATRIX = Property(
                 )
             },
             None,
-            "specs/signal.yaml:517",
+            "specs/signal.yaml:496",
         ),
-        Example({"window": Given((3,))}, {"size": 4}, {}, "with a window of", "specs/signal.yaml:520"),
-        Example({"window": Given(())}, {"size": 0}, {}, "at least 1", "specs/signal.yaml:521"),
+        Example({"window": Given((3,))}, {"size": 4}, {}, "with a window of", "specs/signal.yaml:499"),
+        Example({"window": Given(())}, {"size": 0}, {}, "at least 1", "specs/signal.yaml:500"),
         Example(
-            {"window": Given(())}, {"size": 2, "channels": 0}, {}, "neither real nor complex", "specs/signal.yaml:522"
+            {"window": Given(())}, {"size": 2, "channels": 0}, {}, "neither real nor complex", "specs/signal.yaml:501"
         ),
         Example(
-            {"window": Given(())}, {"size": 2, "channels": 3}, {}, "neither real nor complex", "specs/signal.yaml:523"
+            {"window": Given(())}, {"size": 2, "channels": 3}, {}, "neither real nor complex", "specs/signal.yaml:502"
         ),
     ),
-    "specs/signal.yaml:471",
+    "specs/signal.yaml:450",
     asserts=(
-        Refusal(r"no .* samples, at least 1, with a window of .*", "specs/signal.yaml:487"),
-        Refusal(r"samples of .* parts are neither real nor complex", "specs/signal.yaml:488"),
+        Refusal(r"no .* samples, at least 1, with a window of .*", "specs/signal.yaml:466"),
+        Refusal(r"samples of .* parts are neither real nor complex", "specs/signal.yaml:467"),
     ),
-    reference_source="specs/signal.yaml:503",
+    reference_source="specs/signal.yaml:482",
 )
 
 
-# specs/signal.yaml:525
+# specs/signal.yaml:504
 def sums_of_parts_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -1104,7 +1096,7 @@ def sums_of_parts_case(d: Draw) -> Case:
     return Case({"x": Vec((b, n, c)), "table": Vec((size, c, m, v))}, {"step": step})
 
 
-# specs/signal.yaml:535
+# specs/signal.yaml:514
 def sums_of_parts_reference(x: Any, table: Any, step: Any) -> Any:
     return np.stack(
         [
@@ -1128,58 +1120,58 @@ SUMS_OF_PARTS = Property(
             {"step": 2},
             {"y": Given((2, 3, 3, 2))},
             None,
-            "specs/signal.yaml:538",
+            "specs/signal.yaml:517",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,), (4.0,)),)), "table": Given(value=((((1.0, 0.0),),), (((1.0, 3.0),),)))},
             {"step": 1},
             {"y": Given(value=((((3.0, 6.0),), ((6.0, 12.0),)),))},
             None,
-            "specs/signal.yaml:539",
+            "specs/signal.yaml:518",
         ),
         Example(
             {"x": Given(value=(((1.0, 2.0),),)), "table": Given(value=((((1.0, 3.0),), ((2.0, 0.0),)),))},
             {"step": 5},
             {"y": Given(value=((((5.0, 3.0),),),))},
             None,
-            "specs/signal.yaml:541",
+            "specs/signal.yaml:520",
         ),
         Example(
             {"x": Given(value=(((0.0,),),)), "table": Given(value=((((1.0, inf),),),))},
             {"step": 1},
             {"y": Given(value=((((0.0, nan),),),))},
             None,
-            "specs/signal.yaml:542",
+            "specs/signal.yaml:521",
         ),
         Example(
             {"x": Given((2, 8, 1)), "table": Given((4, 1, 3, 2))},
             {"step": 0},
             {},
             "cannot take parts",
-            "specs/signal.yaml:543",
+            "specs/signal.yaml:522",
         ),
         Example(
             {"x": Given((2, 8, 1)), "table": Given((9, 1, 3, 2))},
             {"step": 1},
             {},
             "cannot take parts",
-            "specs/signal.yaml:544",
+            "specs/signal.yaml:523",
         ),
         Example(
             {"x": Given((2, 8, 1)), "table": Given((0, 1, 3, 2))},
             {"step": 1},
             {},
             "cannot take parts",
-            "specs/signal.yaml:545",
+            "specs/signal.yaml:524",
         ),
     ),
-    "specs/signal.yaml:525",
-    asserts=(Refusal(r"cannot take parts of .* of .* samples, .* apart", "specs/signal.yaml:532"),),
-    reference_source="specs/signal.yaml:535",
+    "specs/signal.yaml:504",
+    asserts=(Refusal(r"cannot take parts of .* of .* samples, .* apart", "specs/signal.yaml:511"),),
+    reference_source="specs/signal.yaml:514",
 )
 
 
-# specs/signal.yaml:547
+# specs/signal.yaml:526
 def sums_of_samples_case(d: Draw) -> Case:
     a = d.run("a")
     n = d.dim("n")
@@ -1190,7 +1182,7 @@ def sums_of_samples_case(d: Draw) -> Case:
     return Case({"x": Vec((*a, n, c)), "table": Vec((size, c, m, v))}, {})
 
 
-# specs/signal.yaml:554
+# specs/signal.yaml:533
 def sums_of_samples_reference(x: Any, table: Any) -> Any:
     return tabled(
         x[..., :len(table), :].astype(np.promote_types(np.promote_types(x.dtype, np.float32), table.dtype)),
@@ -1208,36 +1200,36 @@ SUMS_OF_SAMPLES = Property(
             {},
             {"y": Given((2, 3, 3, 2))},
             None,
-            "specs/signal.yaml:557",
+            "specs/signal.yaml:536",
         ),
         Example(
             {"x": Given(value=((1.0,), (2.0,), (4.0,))), "table": Given(value=((((1.0, 0.0),),), (((1.0, 3.0),),)))},
             {},
             {"y": Given(value=((3.0, 6.0),))},
             None,
-            "specs/signal.yaml:558",
+            "specs/signal.yaml:537",
         ),
         Example(
             {"x": Given(value=((1.0,),)), "table": Given(value=((((1.0, 0.0),),), (((1.0, 3.0),),)))},
             {},
             {"y": Given(value=((1.0, 0.0),))},
             None,
-            "specs/signal.yaml:559",
+            "specs/signal.yaml:538",
         ),
         Example(
             {"x": Given(value=((0.0,),)), "table": Given(value=((((1.0, inf),),),))},
             {},
             {"y": Given(value=((0.0, nan),))},
             None,
-            "specs/signal.yaml:560",
+            "specs/signal.yaml:539",
         ),
     ),
-    "specs/signal.yaml:547",
-    reference_source="specs/signal.yaml:554",
+    "specs/signal.yaml:526",
+    reference_source="specs/signal.yaml:533",
 )
 
 
-# specs/signal.yaml:562
+# specs/signal.yaml:541
 def stft_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -1252,7 +1244,7 @@ def stft_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:595
+# specs/signal.yaml:114
 def stft_reference(x: Any, window: Any, step: Any, length: Any, onesided: Any) -> Any:
     return short_time(x, window, step, length, onesided)
 
@@ -1263,69 +1255,69 @@ STFT = Property(
     stft_reference,
     (
         Example(
-            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:600"
+            {"x": Given((2, 8, 1))}, {"step": 2, "length": 4}, {"y": Given((2, 3, 3, 2))}, None, "specs/signal.yaml:116"
         ),
         Example(
             {"x": Given((1, 9, 2)), "window": Given((5,))},
             {"step": 3, "length": 5, "onesided": False},
             {"y": Given((1, 2, 5, 2))},
             None,
-            "specs/signal.yaml:601",
+            "specs/signal.yaml:117",
         ),
-        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:602"),
+        Example({"x": Given((1, 3, 1))}, {"step": 1}, {"y": Given((1, 1, 2, 2))}, None, "specs/signal.yaml:118"),
         Example(
             {"x": Given(value=(((1.0,), (2.0,)),))},
             {"step": 1, "length": 1},
             {"y": Given(value=((((1.0, 0.0),), ((2.0, 0.0),)),))},
             None,
-            "specs/signal.yaml:603",
+            "specs/signal.yaml:119",
         ),
         Example(
             {"x": Given((1, 4, 1)), "window": Given((3,))},
             {"step": 1},
             {"y": Given((1, 2, 2, 2))},
             None,
-            "specs/signal.yaml:604",
+            "specs/signal.yaml:120",
         ),
         Example(
             {"x": Given(value=(((2.0,),),)), "window": Given(value=inf)},
             {"step": 1},
             {"y": Given(value=((((inf, nan),),),))},
             None,
-            "specs/signal.yaml:605",
+            "specs/signal.yaml:121",
         ),
         Example(
             {"x": Given(value=(((1.0,), (2.0,), (4.0,)),)), "window": Given(value=(1.0, 0.5, 0.5))},
             {"step": 1},
             {"y": Given(value=((((4.0, 0.0), (-0.5, 0.8660254)),),))},
             None,
-            "specs/signal.yaml:606",
+            "specs/signal.yaml:122",
         ),
         Example(
             {"x": Given((2, 8, 1)), "window": Given((3,))},
             {"step": 2, "length": 4},
             {},
             "cannot take parts",
-            "specs/signal.yaml:607",
+            "specs/signal.yaml:123",
         ),
-        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:608"),
-        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:609"),
-        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:610"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:611"),
-        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:612"),
+        Example({"x": Given((2, 8, 3))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:124"),
+        Example({"x": Given((2, 8, 0))}, {"step": 2, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:125"),
+        Example({"x": Given((2, 8, 1))}, {"step": 0, "length": 4}, {}, "cannot take parts", "specs/signal.yaml:126"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 9}, {}, "cannot take parts", "specs/signal.yaml:127"),
+        Example({"x": Given((2, 8, 1))}, {"step": 1, "length": 0}, {}, "cannot take parts", "specs/signal.yaml:128"),
     ),
-    "specs/signal.yaml:562",
+    "specs/signal.yaml:541",
     asserts=(
         Refusal(
             r"cannot take parts of .* samples, .* apart: expected at least 1, real or complex numbers, and a window as long",
-            "specs/signal.yaml:573",
+            "specs/signal.yaml:112",
         ),
     ),
-    reference_source="specs/signal.yaml:595",
+    reference_source="specs/signal.yaml:114",
 )
 
 
-# specs/signal.yaml:614
+# specs/signal.yaml:569
 def mel_weight_matrix_case(d: Draw) -> Case:
     bins = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
     dft_length = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
@@ -1337,7 +1329,7 @@ def mel_weight_matrix_case(d: Draw) -> Case:
     )
 
 
-# specs/signal.yaml:638
+# specs/signal.yaml:593
 def mel_weight_matrix_reference(lower: Any, upper: Any, bins: Any, dft_length: Any, sample_rate: Any, to: Any) -> Any:
     return triangles(lower, upper, bins, dft_length, sample_rate, to)
 
@@ -1352,76 +1344,76 @@ MEL_WEIGHT_MATRIX = Property(
             {"bins": 4, "dft_length": 16, "sample_rate": 8000},
             {"y": Given((9, 4))},
             None,
-            "specs/signal.yaml:646",
+            "specs/signal.yaml:601",
         ),
         Example(
             {"lower": Given(value=300.0), "upper": Given(value=700.0)},
             {"bins": 3, "dft_length": 20, "sample_rate": 4000, "to": "f64"},
             {"y": Given((11, 3))},
             None,
-            "specs/signal.yaml:647",
+            "specs/signal.yaml:602",
         ),
         Example(
             {"lower": Given(value=4.0), "upper": Given(value=2363.0)},
             {"bins": 1, "dft_length": 20, "sample_rate": 84},
             {"y": Given((11, 1))},
             None,
-            "specs/signal.yaml:648",
+            "specs/signal.yaml:603",
         ),
         Example(
             {"lower": Given(value=11.0), "upper": Given(value=991.0)},
             {"bins": 1, "dft_length": 223, "sample_rate": 308},
             {"y": Given((112, 1))},
             None,
-            "specs/signal.yaml:649",
+            "specs/signal.yaml:604",
         ),
         Example(
             {"lower": Given(value=25.0), "upper": Given(value=792.0)},
             {"bins": 1, "dft_length": 27, "sample_rate": 100},
             {"y": Given((14, 1))},
             None,
-            "specs/signal.yaml:650",
+            "specs/signal.yaml:605",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1.0)},
             {"bins": 0, "dft_length": 0, "sample_rate": 1},
             {"y": Given((1, 0))},
             None,
-            "specs/signal.yaml:651",
+            "specs/signal.yaml:606",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1000.0)},
             {"bins": 1, "dft_length": -1, "sample_rate": 8000},
             {},
             "bands of",
-            "specs/signal.yaml:652",
+            "specs/signal.yaml:607",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1000.0)},
             {"bins": -1, "dft_length": 16, "sample_rate": 8000},
             {},
             "bands of",
-            "specs/signal.yaml:653",
+            "specs/signal.yaml:608",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=1000.0)},
             {"bins": 1, "dft_length": 16, "sample_rate": 0},
             {},
             "a sample a second",
-            "specs/signal.yaml:654",
+            "specs/signal.yaml:609",
         ),
         Example(
             {"lower": Given(value=0.0), "upper": Given(value=4000.0)},
             {"bins": 2, "dft_length": 10, "sample_rate": 8000},
             {"y": Given(value=((1, 0), (0, 1), (0, 0.5), (0, 0), (0, 0), (0, 0)))},
             None,
-            "specs/signal.yaml:655",
+            "specs/signal.yaml:610",
         ),
     ),
-    "specs/signal.yaml:614",
+    "specs/signal.yaml:569",
     asserts=(
-        Refusal(r".* bands of a spectrum of .* samples", "specs/signal.yaml:628"),
-        Refusal(r"there must be a sample a second, got .*", "specs/signal.yaml:629"),
+        Refusal(r".* bands of a spectrum of .* samples", "specs/signal.yaml:583"),
+        Refusal(r"there must be a sample a second, got .*", "specs/signal.yaml:584"),
     ),
-    reference_source="specs/signal.yaml:638",
+    reference_source="specs/signal.yaml:593",
 )

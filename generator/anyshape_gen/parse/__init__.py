@@ -10,6 +10,7 @@ keys         the table of all keys of spec files
 node_reader  mappings, lists and texts of the tree, or a finding
 load         a file: its keys, families, and the parser of every text
 library      the functions of `library:` blocks of all files
+layout       `layout:`, the axes of a family's tensors in another order
 signature    `T[*o, n@axis, *i]`, and kinds of parameters
 rules        expressions, `shape:` and `define:`
 kernel       `kernel:`, `procedure:` and `compose:`

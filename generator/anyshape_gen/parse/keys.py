@@ -20,7 +20,7 @@ FILE_KEYS = (
     Key("define", "Functions for all ops of the file: `def f(a): return …`.", "code"),
     Key("library", "Functions for the ops of all files of the folder, which read their arguments only.", "code"),
     Key("oracles", "Python functions over np and scipy for the references of the file.", "code"),
-    Key("families", "Entries that ops take over with `family:`; an op's own entries win.", "families"),
+    Key("families", "Entries that ops and other families take over with `family:`; their own entries win.", "families"),
     Key("ops", "The operators of this file, by name.", "ops"),
     Key("onnx", 'ONNX operators that are terms of several ops, or of lists: `{Op: {since: "x -> term"}}`.', "onnx"),
     Key("aten", 'ATen operators that are terms of several ops: `{op.overload: "x -> term"}`.', "aten"),
@@ -37,11 +37,12 @@ FILE_KEYS = (
     ),
 )
 OP_KEYS = (
-    Key("family", "The family whose entries this op takes over.", "word"),
+    Key("family", "The family whose entries are taken over.", "word"),
     Key("summary", "One sentence for the op's page.", "prose"),
     Key("inputs", 'Names and signatures: `{x: "T[*d]"}`.', "signatures"),
     Key("params", "Names and kinds: `{axis: {kind: axis, default: -1}}`.", "params"),
     Key("outputs", 'Names and signatures: `{y: "T[*d]"}`.', "signatures"),
+    Key("layout", 'Signatures of the family with the axes in another order: `{x: "F[b, *d, c]"}`.', "signatures"),
     Key("dtypes", "Classes, lists or rules of the dtype variables: `{T: number, U: accum(T)}`.", "dtypes"),
     Key("traits", "Properties that passes may use.", "traits"),
     Key("define", "Functions for this op.", "code"),
@@ -77,9 +78,14 @@ OP_KEYS = (
     Key("reference", "The independent oracle, an expression over np, scipy, inputs and params.", "code"),
     Key("onnx", '`{Op: {since: "x, p=attr"}}`.', "onnx"),
     Key("aten", '`{op.overload: "x, p=attr"}`.', "aten"),
-    Key("examples", "Inputs and params with the outputs or the error they give.", "examples"),
+    Key(
+        "examples",
+        "Inputs and params with the outputs or the error they give; `family` stands for the examples of the family.",
+        "examples",
+    ),
     Key("weak", "Laws that say too little of this op, each with the reason: `{7b: reason}`.", "weak"),
 )
+FAMILY_KEYS = tuple(key for key in OP_KEYS if key.name != "layout")
 LAWS = (
     "1a", "1b", "2", "2b", "2c", "3a", "3b", "4a", "4b", "5", "6a", "6b", "7a", "7b", "9", "10", "11", "12", "13",
     "14"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from anyshape_gen.model.functions import FUNCTIONS
 from anyshape_gen.model.nodes import Function, Name, Node
@@ -27,14 +28,15 @@ from anyshape_gen.parse.entries import (
     weaknesses,
 )
 from anyshape_gen.parse.kernel import parse_kernel, parse_procedure
-from anyshape_gen.parse.keys import FILE_KEYS, OP_KEYS
+from anyshape_gen.parse.keys import FAMILY_KEYS, FILE_KEYS, OP_KEYS
+from anyshape_gen.parse.layout import read_layout
 from anyshape_gen.parse.node_reader import NodeReader
 from anyshape_gen.parse.onnx import MappingReader, TermReader
 from anyshape_gen.parse.rules import RuleReader
 from anyshape_gen.parse.spellings import spellings
 from anyshape_gen.parse.text import Text
-from anyshape_gen.parse.values import parse_example, parse_oracles, parse_reference, parse_view
-from anyshape_gen.parse.yaml_source import YMap, YNode, YScalar, read_yaml
+from anyshape_gen.parse.values import is_family, parse_example, parse_oracles, parse_reference, parse_view
+from anyshape_gen.parse.yaml_source import YMap, YNode, YScalar, YSeq, read_yaml
 
 MERGED = ("inputs", "params", "outputs", "dtypes", "onnx", "aten")
 """Entries that both an op and its family may have; the op's keys replace those of the family one by one"""
@@ -80,8 +82,8 @@ def load_file(path: str, content: str, findings: Findings, library: Mapping[str,
     loader.oracles = {o.name: o for o in oracles}
     terms = loader.term_functions(root.get("terms"))
     loader.terms = {f.name: f for f in terms}
-    families = {key.text.value: value for key, value in reader.entries(root.get("families"))}
-    read_ops = [loader.op(key, value, families, shared) for key, value in reader.entries(root.get("ops"))]
+    loader.families = {key.text.value: value for key, value in reader.entries(root.get("families"))}
+    read_ops = [loader.op(key, value, shared) for key, value in reader.entries(root.get("ops"))]
     ops = [op for op in read_ops if op is not None]
     if len(ops) == len(read_ops):
         # Otherwise an op that could not be parsed may use it.
@@ -89,9 +91,8 @@ def load_file(path: str, content: str, findings: Findings, library: Mapping[str,
         for name, oracle in loader.oracles.items():
             if name not in loader.asked:
                 findings.add(oracle.span, f"the oracle '{name}' is never called")
-        used = {op.family for op in ops}
         for key, _ in reader.entries(root.get("families")):
-            if key.text.value not in used:
+            if key.text.value not in loader.used:
                 findings.add(key.span, f"no op of this file is of the family '{key.text.value}'")
     mappings = tuple(loader.mappings(root.get("onnx"), ()))
     aten = tuple(loader.aten(root.get("aten"), ()))
@@ -112,6 +113,9 @@ class _Loader:
     oracles: dict[str, Oracle] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
     terms: dict[str, TermFunction] = field(default_factory=dict)
+    families: dict[str, YNode] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+    """families that an op is of, directly or by way of another"""
 
     @property
     def findings(self) -> Findings:
@@ -155,21 +159,34 @@ class _Loader:
         text = self.reader.text(node)
         return TermReader(text, self.findings).parse_terms() if text else ()
 
-    def op(self, key: YScalar, node: YNode, families: dict[str, YNode], shared: dict[str, Function]) -> OpSpec | None:
+    def family(self, entry: YMap, of: tuple[str, ...] = ()) -> list[YMap] | None:
+        """Returns the families that an entry is of, the widest first; None (with a finding) where one is unknown. `of`: those before it."""
+        name = self.reader.text(entry.get("family"))
+        if name is None:
+            return []
+        if name.value not in self.families:
+            self.findings.unknown(name.span(), "family", name.value, self.families)
+            return None
+        if name.value in of:
+            self.findings.add(name.span(), f"a family of itself: {' of '.join((*of, name.value))}")
+            return None
+        self.used.add(name.value)
+        node = self.families[name.value]
+        family = YMap(self.reader.entries(node), node.span)
+        self.reader.known_keys(family, FAMILY_KEYS, f"family '{name.value}'")
+        wider = self.family(family, (*of, name.value))
+        return None if wider is None else [*wider, family]
+
+    def op(self, key: YScalar, node: YNode, shared: dict[str, Function]) -> OpSpec | None:
         own = YMap(self.reader.entries(node), node.span)
         self.reader.known_keys(own, OP_KEYS, f"op '{key.text.value}'")
-        family = self.reader.text(own.get("family"))
-        base = YMap((), node.span)
-        if family is not None:
-            entry = families.get(family.value)
-            if entry is None:
-                self.findings.unknown(family.span(), "family", family.value, families)
-                return None
-            base = YMap(self.reader.entries(entry), entry.span)
-            self.reader.known_keys(base, OP_KEYS, f"family '{family.value}'")
+        families = self.family(own)
+        if families is None:
+            return None
+        base = reduce(lambda wider, family: merge(family, wider), families, YMap((), node.span))
         before = self.findings.unreadable
         own_functions = self.functions(own.get("define"))
-        of_family = self.functions(base.get("define"))
+        of_family = {name: f for family in families for name, f in self.functions(family.get("define")).items()}
         shared_and_own = [*shared.values(), *({**of_family, **own_functions}).values()]
         self.findings.distinct("the function", ((function.name, function.span) for function in shared_and_own))
         for function in shared_and_own:
@@ -180,9 +197,17 @@ class _Loader:
                 )
         functions = {**shared, **of_family, **own_functions}
         check_recursion(shared_and_own, functions, self.findings)
-        spec = self._build(key, merge(own, base), functions, family.value if family else None)
+        layout, entries = read_layout(self.reader, own, base)
+        family = self.reader.text(own.get("family"))
+        spec = self._build(key, merge(entries, base), functions, family.value if family else None)
         if self.findings.unreadable != before:
             return None
+        if layout.moves and spec.reference is not None and own.get("reference") is None:
+            results = tuple(operand.name for operand in spec.outputs)
+            spec = replace(spec, reference=layout.reference(spec.reference, results, self.findings))
+        if layout.moves:
+            of_base = {item.span for item in self.reader.items(base.get("examples"))}
+            spec = replace(spec, examples=tuple(layout.example(e) if e.span in of_base else e for e in spec.examples))
         self.uncalled(own_functions, [spec])
         return spec
 
@@ -266,8 +291,8 @@ class _Loader:
 
 
 def merge(own: YMap, base: YMap) -> YMap:
-    """Merges the op's entries with the family's; those in MERGED key by key, in the family's order; the lines of the family's shape rule
-    come first."""
+    """Merges an entry with that of its family; those in MERGED key by key, in the family's order; the lines of the family's shape rule come
+    first; `family` among the examples stands for the family's."""
     values: dict[str, tuple[YScalar, YNode]] = {key.text.value: (key, value) for key, value in base.entries}
     for key, value in own.entries:
         name = key.text.value
@@ -278,6 +303,10 @@ def merge(own: YMap, base: YMap) -> YMap:
             value = YMap(tuple(inner.values()), value.span)
         if name == "shape" and isinstance(value, YScalar) and isinstance(below, YScalar) and below is not value:
             value = replace(value, text=below.text.followed_by(value.text))
+        if name == "examples" and isinstance(value, YSeq) and isinstance(below, YSeq) and below is not value:
+            at = next((k for k, item in enumerate(value.items) if is_family(item)), None)
+            if at is not None:
+                value = YSeq((*value.items[:at], *below.items, *value.items[at + 1 :]), value.span)
         values[name] = (key, value)
     return YMap(tuple(values.values()), own.span)
 

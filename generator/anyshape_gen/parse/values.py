@@ -151,10 +151,18 @@ def parse_default(kind: Kind, node: YScalar, findings: Findings) -> Expr:
     return parse_expression(text, findings)
 
 
+def is_family(node: YNode) -> bool:
+    """Whether an entry of `examples:` is the word that stands for the examples of the family."""
+    return isinstance(node, YScalar) and node.text.value == "family"
+
+
 def parse_example(
     node: YNode, tensors: set[str], outputs: set[str], params: set[str], findings: Findings
 ) -> Example | None:
     """Parses one entry of `examples:`; a key is an input, an output, a parameter or `error`."""
+    if is_family(node):
+        findings.add(node.span, "`family` stands once for the examples of the op's family, where it has some")
+        return None
     if not isinstance(node, YMap):
         findings.add(node.span, "an example is a mapping of inputs, params, outputs or error")
         return None

@@ -13,6 +13,7 @@ searches          `search(…)`, as recurrences
 kernel            a kernel: extents, reads, order of equations
 values            right sides: every read matched to its tensor
 slots             indices matched to the pieces of a tensor
+variables         variables of an equation, and what they index
 extents           whether a size may be below zero
 numbering         variables that number tensors of a variadic
 recurrences       equations that read each other at earlier positions

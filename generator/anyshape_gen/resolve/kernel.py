@@ -48,7 +48,8 @@ from anyshape_gen.resolve.kernel_order import in_order
 from anyshape_gen.resolve.numbering import numbering, unnumbered
 from anyshape_gen.resolve.recurrences import asserted_positive, with_starts
 from anyshape_gen.resolve.slots import Many, Matcher, One, Slot, fixed_lengths, slots_of
-from anyshape_gen.resolve.values import Scratch, ValueResolver, Vars, is_local
+from anyshape_gen.resolve.values import Scratch, ValueResolver, is_local
+from anyshape_gen.resolve.variables import Vars
 
 CONSTANTS = {"inf", "pi"}
 
@@ -260,18 +261,7 @@ class KernelResolver:
         return call("shape", base if element is None else Index(base, (element,)))
 
     def matcher(self, tensor: str, element: Expr | None, variables: Vars) -> Matcher:
-        def bind(entry: Item, extent: Expr) -> None:
-            inner = entry.value if isinstance(entry, Star) else entry
-            if isinstance(inner, Name):
-                variables.read.setdefault(inner.id, []).append(extent)
-                if variables.extents.get(inner.id, extent) is None:
-                    variables.extents[inner.id] = extent
-
-        def bind_broadcast(entry: Item, extent: Expr) -> None:
-            if isinstance(entry, Name):
-                variables.broadcast.setdefault(entry.id, extent)
-
-        return Matcher(self._shape(tensor, element), bind, bind_broadcast, variables.extents.get, self.lengths)
+        return Matcher(self._shape(tensor, element), variables, self.lengths)
 
     def _reader(self, variables: Vars, report: bool) -> ValueResolver:
         return ValueResolver(self, variables, dict(self.kinds), report)

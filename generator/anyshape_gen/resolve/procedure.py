@@ -39,7 +39,8 @@ from anyshape_gen.model.traverse import rebuild, unbacked_sizes, walk
 from anyshape_gen.resolve.element_dtypes import ADAPTING, FRACTION, wide
 from anyshape_gen.resolve.kernel import KernelResolver
 from anyshape_gen.resolve.kinds import generator_over, kind_of
-from anyshape_gen.resolve.values import Scratch, Vars
+from anyshape_gen.resolve.values import Scratch
+from anyshape_gen.resolve.variables import Vars
 
 K = ValueKind
 

@@ -1,12 +1,12 @@
 """Matches indices to the pieces of a tensor, which are its slots.
 
-In: pieces or scratch extents, and the items between the brackets of a read or a left side. Out: `Part`s, and the
-extent of each bare variable. A run read by fewer or other items than its own length becomes a `Fit`.
+In: pieces or scratch extents, and the items between the brackets of a read or a left side. Out: `Part`s; the
+variables learn the extent of each slot that a bare one indexes. A run read by fewer or other items than its own length becomes a `Fit`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -30,6 +30,7 @@ from anyshape_gen.model.nodes import (
 )
 from anyshape_gen.model.spec import AtAxes, AtAxis, Dim, DimExpr, Operand, OpSpec, Piece, Product, Ragged, Run, RunExpr
 from anyshape_gen.resolve.outputs import factor_exprs, picked_dims
+from anyshape_gen.resolve.variables import Vars
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,6 @@ class Parts:
 
 
 Slot: TypeAlias = One | Many | ManyAt | Factors | Parts
-Bind: TypeAlias = Callable[[Item, Expr], None]
-"""A function that is called with each item that is a bare variable, and the extent of its slot"""
 
 
 def slots_of(
@@ -121,14 +120,11 @@ def _width(slot: Slot) -> int:
 
 @dataclass
 class Matcher:
-    """Matches one index; `bind` is called with the extent of every slot, `extent_of` returns the extent of a run variable."""
+    """Matches one index, and tells the variables in it what they index."""
 
     whole: Expr
     """the shape of the tensor as one vector"""
-    bind: Bind
-    bind_broadcast: Bind
-    """A function that is called with each item that broadcasts to a dim of a run of fixed length, and that dim"""
-    extent_of: Callable[[str], Expr | None]
+    variables: Vars
     lengths: Mapping[str, int]
     """the runs of fixed length"""
 
@@ -163,7 +159,7 @@ class Matcher:
                 return self._single(group[0], extent)
             case Factors(extents=extents):
                 for entry, extent in zip(group, extents):
-                    self.bind(entry, extent)
+                    self.variables.bind(entry, extent)
                 inner = tuple(i for i in group if not isinstance(i, (Star, Slice)))
                 return (
                     (Flat(inner, extents),)
@@ -174,8 +170,8 @@ class Matcher:
                 element, within = group
                 if isinstance(element, (Star, Slice)) or isinstance(within, (Star, Slice)):
                     return "a ragged dim `(v, n[v])` needs two indices: an element and a position in it"
-                self.bind(element, count)
-                self.bind(within, item(sizes, element))
+                self.variables.bind(element, count)
+                self.variables.bind(within, item(sizes, element))
                 return (Offset(element, within, sizes),)
             case ManyAt():
                 return "unreachable"
@@ -187,14 +183,14 @@ class Matcher:
         for entry, k in zip(reversed(group), reversed(range(length))):
             if isinstance(entry, (Star, Slice)):
                 return
-            self.bind_broadcast(entry, item(extents, Int(k)))
+            self.variables.bind_broadcast(entry, item(extents, Int(k)))
 
     def _single(self, entry: Item, extent: Expr) -> tuple[Part, ...] | str:
         if isinstance(entry, Slice):
             return (Along(extent, span=entry.span),)
         if isinstance(entry, Star):
             return self._run((entry,), vector((extent,)))
-        self.bind(entry, extent)
+        self.variables.bind(entry, extent)
         return (Exact((entry,), span=entry.span),)
 
     def _run(self, group: tuple[Item, ...], extents: Expr) -> tuple[Part, ...] | str:
@@ -205,9 +201,9 @@ class Matcher:
         if len(group) != 1 or not isinstance(group[0], Star):
             return (Fit(group, extents),)
         run = group[0]
-        self.bind(run, extents)
+        self.variables.bind(run, extents)
         if isinstance(run.value, Name):
-            own = self.extent_of(run.value.id)
+            own = self.variables.extents.get(run.value.id)
             if own is not None and own != extents:
                 return (Fit(group, extents, span=run.span),)
         return (Exact(group, span=run.span),)
@@ -221,13 +217,13 @@ class Matcher:
             axes = star.axes
             assert axes is not None
             chosen = at[0].extents if at and at[0].axes == axes else Index(self.whole, (axes,))
-            self.bind(Star(star.value, span=star.span), chosen)
+            self.variables.bind(Star(star.value, span=star.span), chosen)
             remaining: Expr = call("drop", self.whole, axes)
             plain = [slot for slot in slots if not isinstance(slot, ManyAt)]
             if at and len(plain) == 1 and isinstance(plain[0], Many):
                 remaining = plain[0].extents
             if len(rest) == 1 and isinstance(rest[0], Star):
-                self.bind(rest[0], remaining)
+                self.variables.bind(rest[0], remaining)
             return (Placed(rest, (Star(star.value, span=star.span),), axes, span=star.span),)
         if not picked and len(items) == 1 and isinstance(items[0], Star):
             return self._run(items, self.whole)

@@ -7,7 +7,7 @@ extents of variables and scratches that follow from a read are recorded.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from anyshape_gen.model.analysis import ValueKind
@@ -33,6 +33,7 @@ from anyshape_gen.model.traverse import rebuild, walk
 from anyshape_gen.resolve.extents import may_be_negative
 from anyshape_gen.resolve.kinds import bind_generator, generator_over
 from anyshape_gen.resolve.slots import Many, Matcher, One, Slot
+from anyshape_gen.resolve.variables import Vars
 
 
 @dataclass
@@ -46,22 +47,6 @@ class Scratch:
         if any(extent is None for _, extent in self.places):
             return None
         return tuple(Many(e) if run else One(e) for run, e in self.places if e is not None)
-
-
-@dataclass
-class Vars:
-    """Variables of one equation: their extents, where known, and which of them are runs."""
-
-    extents: dict[str, Expr | None] = field(default_factory=dict)
-    runs: set[str] = field(default_factory=set)
-    elements: set[str] = field(default_factory=set)
-    vectors: set[str] = field(default_factory=set)
-    bound: set[str] = field(default_factory=set)
-    """Variables of an update that its own generators bind"""
-    read: dict[str, list[Expr]] = field(default_factory=dict)
-    """Dims of the tensors that each variable alone indexes"""
-    broadcast: dict[str, Expr] = field(default_factory=dict)
-    """A dim of a run of fixed length that each variable indexes: the extent of one over a range that is read, if it has no other"""
 
 
 class Tensors(Protocol):

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import zip_longest
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,12 +43,27 @@ MOST_TERMS = 1 << 10
 """The most terms that symbolic evaluation folds into one element, as models may name any size."""
 
 
-class Arithmetic(Protocol):
-    """An arithmetic of elements other than that of `numeric`."""
+class Arithmetic:
+    """The arithmetic of elements, that of `numeric` and `ordered`; others override what they change."""
 
-    def apply(self, e: Apply, args: list[Array]) -> Array: ...
+    def apply(self, e: Apply, args: list[Array]) -> Array:
+        from anyshape.equations.numeric import apply_numeric
 
-    def reduce(self, e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array: ...
+        return apply_numeric(e, args)
+
+    def reduce(self, e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array:
+        from anyshape.equations.numeric import reduce_numeric
+
+        return reduce_numeric(e, body, keep, axes)
+
+    def update(self, op: str, target: Array, at: Sequence[Array], value: Array, t: Tensor) -> None:
+        """Changes `target` in place: target[at] op= value."""
+        from anyshape.equations import ordered
+
+        ordered.update(op, target, at, value, t)
+
+
+_PLAIN = Arithmetic()
 
 
 def interpret(
@@ -148,7 +163,7 @@ class Evaluation:
         fixed: Mapping[Var, int] | None = None,
         arithmetic: Arithmetic | None = None,
     ) -> None:
-        self.known, self.sizes, self.symbolic, self.arithmetic = known, sizes, symbolic, arithmetic
+        self.known, self.sizes, self.symbolic, self.arithmetic = known, sizes, symbolic, arithmetic or _PLAIN
         self.axis: dict[Var, int] = {}
         self.done: dict[tuple[int, int, int], tuple[Array, Array]] = {}
         self.masks: dict[tuple[tuple[int, ...], bytes], Array] = {}
@@ -213,7 +228,7 @@ class Evaluation:
         if isinstance(q.form, Update):
             for k, (i, n) in enumerate(zip(at, target.shape, strict=True)):
                 self.demand_inside((i >= 0) & (i < n) | ~keep, k, q, n, depth)
-            ordered.update(q.form.op, target, [i[keep] for i in at], value[keep], q.target)
+            self.arithmetic.update(q.form.op, target, [i[keep] for i in at], value[keep], q.target)
         elif isinstance(q.form, (Compaction, Sorting)):
             ordered.put_vectors(q.form, target, at, q.index.index(q.form.along), value, keep, q.target)
 
@@ -345,9 +360,7 @@ class Evaluation:
                 ],
             )
         args = [self.eval(a, active, depth) for a in e.args]
-        from anyshape.equations.numeric import apply_numeric
-
-        return (apply_numeric if self.arithmetic is None else self.arithmetic.apply)(e, args)
+        return self.arithmetic.apply(e, args)
 
     def one_object(self, active: Array) -> Array:
         """The array that stands for all that are equal to this one: what is computed at the same points is computed once, whichever choices
@@ -420,9 +433,7 @@ class Evaluation:
         body, keep = np.broadcast_arrays(body, keep)
         if self.symbolic:
             return fold_symbolic(e, body, keep, axes)
-        from anyshape.equations.numeric import reduce_numeric
-
-        return (reduce_numeric if self.arithmetic is None else self.arithmetic.reduce)(e, body, keep, axes)
+        return self.arithmetic.reduce(e, body, keep, axes)
 
 
 def _demand_known(q: Equation, index: Sequence[Array], value: Array, over: tuple[int, ...]) -> None:

@@ -94,6 +94,14 @@ def permutes(q: Equation, t: Tensor) -> bool:
     return each == set(q.index) and len(each) == len(read.index)
 
 
+def keeps_axes(q: Equation, t: Tensor) -> bool:
+    """Whether the equation moves elements along the axes of a tensor: each axis is read by the position on the same axis of the result."""
+    read = q.value
+    if not isinstance(read, Read) or read.tensor is not t or len(read.index) != len(q.index):
+        return False
+    return all(isinstance(own, Var) and at.free <= {own} for at, own in zip(read.index, q.index))
+
+
 def puts_rows(q: Equation, t: Tensor) -> bool:
     """Whether the equation only puts the rows of a tensor elsewhere: it reads every axis once, the last one last."""
     return permutes(q, t) and isinstance(q.value, Read) and q.value.index[-1] is q.index[-1]

@@ -9,6 +9,7 @@ Everything is decided by the form of the equations; no op has a name here. The r
         `origins`: what errors say of each equation: op, source, names of operands
     lower_group(group, target) -> Kernel
     Lowering(target).lower(group) -> Kernel     a group of the structure of an earlier one gets its kernel, with its own tensors
+    kernel_cache()                              kernels on disk, which `Lowering(target, disk=...)` reads before it lowers
     Kernel(symbol, text, scalars, inputs, outputs, scratch, errors, schedule, imports)
         the text is the same for groups that differ in names alone; `scalars` are dims that the caller evaluates and passes; an input may
         be `PackedConstant`, a constant laid out when the model is compiled; `imports` are symbols of the matrix-product library
@@ -22,11 +23,12 @@ which are zero before and belong to the call. The first of them is no part of th
 
 from anyshape.lower.describe import describe
 from anyshape.lower.kernel import Group, Kernel, KernelError, Origin, PackedConstant
+from anyshape.lower.kernel_cache import kernel_cache
 from anyshape.lower.lowering import lower_group
 from anyshape.lower.sharing import Lowering
 from anyshape.lower.target import Target, host_target
 
 __all__ = [
     "Group", "Kernel", "KernelError", "Lowering", "Origin", "PackedConstant", "Target", "describe", "host_target",
-    "lower_group"
+    "kernel_cache", "lower_group"
 ]  # fmt: skip

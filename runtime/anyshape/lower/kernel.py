@@ -1,6 +1,6 @@
 """The interface of the lowering: a group of equations in, a kernel out.
 
-In: `Group`, what the fuser puts together. Out: `Kernel`, LLVM text and everything a caller must pass to it. Both are frozen; the text holds
+In: `Group`, what the fuser puts together. Out: `Kernel`, code and everything a caller must pass to it. Both are frozen; the text holds
 no name of a symbol or tensor, so groups that differ only in names share one kernel.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
@@ -17,6 +17,9 @@ from anyshape.dims import Cond, Size
 from anyshape.equations import Equation, Tensor
 from anyshape.equations.refusing import TensorNames
 from anyshape.rules.checks import located
+
+if TYPE_CHECKING:
+    from anyshape.lower.target import Target
 
 LITERAL_BYTES = 256
 """Bytes of a constant whose elements lowering may write into the code; those of larger ones never are."""
@@ -113,18 +116,46 @@ def _element(k: int, t: Tensor, name: str, scalars: Sequence[Size | Cond]) -> st
     return failure_report.element(k, name, t.dtype, inner if t.shape else None)
 
 
+class KernelCode(Protocol):
+    """The code of a kernel: its text, and the key of its object in the object cache."""
+
+    @property
+    def text(self) -> str: ...
+
+    def object_key(self, target: Target) -> str: ...
+
+    def of_group(self, group: Group) -> KernelCode:
+        """The code for another group of the same form."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCode:
+    """The LLVM text of a kernel that was lowered."""
+
+    text: str
+
+    def object_key(self, target: Target) -> str:
+        from anyshape.lower.llvm.jit import object_key
+
+        return object_key(self.text, target)
+
+    def of_group(self, group: Group) -> KernelCode:
+        return self
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
     """Native code for a group. `scratch` is the bytes that each part needs, 64-byte aligned, with no initial contents.
 
     `schedule` names the forms that were used, for counters; `imports` are symbols of the micro-kernel library. `reusable`: (output, input)
-    positions that may be the same memory if they have one size, one input for one output. `work`: rough cycles of all parts together; 0 if
-    the first part does everything. `pieces`: at most how many parts have work, if that is few. `polls`: the kernel itself tests whether it
-    is to stop; any other is run in more parts if it takes long.
+    positions that may be the same memory if they have one size, one input for one output; `overwrites`: if they have one shape. `work`:
+    rough cycles of all parts together; 0 if the first part does everything. `pieces`: at most how many parts have work, if that is few.
+    `polls`: the kernel itself tests whether it is to stop; any other is run in more parts if it takes long.
     """
 
     symbol: str
-    text: str
+    code: KernelCode
     scalars: tuple[Size | Cond, ...]
     inputs: tuple[Tensor | PackedConstant, ...]
     outputs: tuple[Tensor, ...]
@@ -133,6 +164,12 @@ class Kernel:
     schedule: tuple[str, ...]
     imports: tuple[str, ...] = ()
     reusable: tuple[tuple[int, int], ...] = ()
+    overwrites: tuple[tuple[int, int], ...] = ()
     work: Size = 0
     pieces: Size | None = None
     polls: bool = False
+
+    @property
+    def text(self) -> str:
+        """The LLVM text, which is lowered again if the kernel was read from disk."""
+        return self.code.text

@@ -21,14 +21,14 @@ from anyshape.lower.emit.phases import emit_phases, form_names
 from anyshape.lower.ir.dag import DagNode, Load, walk
 from anyshape.lower.ir.procedure import LoweredProcedure
 from anyshape.lower.ir.stores import Ordered
-from anyshape.lower.kernel import Group, Kernel, KernelError, PackedConstant
+from anyshape.lower.kernel import Group, Kernel, KernelError, PackedConstant, WrittenCode
 from anyshape.lower.llvm.builder import KERNEL_ARGS, Module
 from anyshape.lower.llvm.polling import Polls
 from anyshape.lower.llvm.types import I32, const
 from anyshape.lower.schedule.kernel_schedule import KernelSchedule, schedule_group
 from anyshape.lower.schedule.products import Product
 from anyshape.lower.schedule.recurrence import Recurrence
-from anyshape.lower.schedule.reuse import reusable
+from anyshape.lower.schedule.reuse import ReusePairs, reuse_pairs
 from anyshape.lower.target import Target
 
 _NAME = "anyshape_kernel"
@@ -77,9 +77,10 @@ def _lowered(group: Group, schedule: KernelSchedule, target: Target) -> Kernel:
     text = module.text()
     symbol = "k" + hashlib.sha256(text.encode()).hexdigest()[:20]
     phases = [p for p in schedule.phases if not isinstance(p, Recurrence | LoweredProcedure)]
+    pairs = reuse_pairs(phases, operands, group.outputs) if len(phases) == len(schedule.phases) else ReusePairs()
     return Kernel(
         symbol=symbol,
-        text=text.replace(_NAME, symbol),
+        code=WrittenCode(text.replace(_NAME, symbol)),
         scalars=tuple(ctx.sizes.table),
         inputs=operands,
         outputs=group.outputs,
@@ -87,7 +88,8 @@ def _lowered(group: Group, schedule: KernelSchedule, target: Target) -> Kernel:
         errors=errors,
         schedule=tuple(name for p in schedule.phases for name in form_names(p)),
         imports=tuple(module.imports),
-        reusable=reusable(phases, operands, group.outputs) if len(phases) == len(schedule.phases) else (),
+        reusable=pairs.by_size,
+        overwrites=pairs.by_shape,
         work=schedule.work(lanes, target),
         pieces=schedule.pieces,
         polls=schedule.polls,

@@ -19,13 +19,16 @@ from numpy.typing import NDArray
 
 from anyshape.dims import Cond, Dim, Size, substitute
 from anyshape.equations import Tensor
-from anyshape.lower.kernel import Group, Kernel, KernelError, PackedConstant
+from anyshape.lower.kernel import Group, Kernel, KernelError, PackedConstant, WrittenCode
+from anyshape.lower.kernel_cache import KernelCache, key_of
 from anyshape.lower.lowering import lower_group
 from anyshape.lower.structural_key import Form, StructuralKeyWriter
 from anyshape.lower.target import Target
 
 KEPT_BYTES = 16 << 20
 """Bytes of LLVM text that are kept, of the forms that were used last."""
+_LEAST_BYTES = 1 << 11
+"""What a kernel counts for at least: without its text, if it was read from disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +62,26 @@ class SharedKernels:
         with self._lock:
             if form not in self._known:
                 self._known[form] = known
-                self._bytes += len(known.kernel.text)
+                self._bytes += _bytes(known.kernel)
                 while self._bytes > self._limit:
-                    self._bytes -= len(self._known.popitem(last=False)[1].kernel.text)
+                    self._bytes -= _bytes(self._known.popitem(last=False)[1].kernel)
+
+
+def _bytes(kernel: Kernel) -> int:
+    return max(_LEAST_BYTES, len(kernel.text) if isinstance(kernel.code, WrittenCode) else 0)
 
 
 SHARED = SharedKernels()
 
 
 class Lowering:
-    """Lowers groups for one target, and keeps their kernels, and for as long as it lives constants as those have them."""
+    """Lowers groups for one target, and keeps their kernels, on disk too if there is a `disk`, and for as long as it lives constants as
+    those have them."""
 
-    def __init__(self, target: Target, forms: SharedKernels = SHARED) -> None:
-        self.target, self._forms = target, forms
+    def __init__(self, target: Target, forms: SharedKernels = SHARED, disk: KernelCache | None = None) -> None:
+        self.target, self._forms, self._disk = target, forms, disk
         self._packed: dict[tuple[int, str, int], tuple[NDArray[Any], NDArray[Any]]] = {}
-        """Packed constants and the constants themselves, by constant, text and place of the operand."""
+        """Packed constants and the constants themselves, by constant, symbol and place of the operand."""
 
     def lower(self, group: Group) -> Kernel:
         writer = StructuralKeyWriter()
@@ -81,14 +89,30 @@ class Lowering:
         known = self._forms.find(form)
         if known is not None and (not known.kernel.errors or known.messages == writer.messages(group)):
             return self._of_group(known, writer, group)
+        known = self._read(form, writer, group)
+        if known is not None:
+            self._forms.enter(form, known)
+            return self._of_group(known, writer, group)
         kernel = lower_group(group, self.target)
         messages = writer.messages(group) if kernel.errors else ()
         self._forms.enter(form, _SharedKernel(_without_arrays(kernel), tuple(writer.tensors), writer.dims, messages))
+        if self._disk is not None:
+            self._disk.write(key_of(form, messages), kernel, writer, self.target)
         for place, i in enumerate(kernel.inputs):
             if isinstance(i, PackedConstant) and i.tensor in group.constants:
                 constant = group.constants[i.tensor]
-                self._packed.setdefault((id(constant), kernel.text, place), (constant, i.array))
+                self._packed.setdefault((id(constant), kernel.symbol, place), (constant, i.array))
         return kernel
+
+    def _read(self, form: Form, writer: StructuralKeyWriter, group: Group) -> _SharedKernel | None:
+        """The kernel that another process wrote: under the form alone, or if it can refuse data with the messages of this group."""
+        if self._disk is None:
+            return None
+        for messages in ((), writer.messages(group)):
+            kernel = self._disk.read(key_of(form, messages), writer, self.target)
+            if kernel is not None:
+                return _SharedKernel(kernel, tuple(writer.tensors), writer.dims, messages)
+        return None
 
     def _of_group(self, known: _SharedKernel, writer: StructuralKeyWriter, group: Group) -> Kernel:
         kernel, tensors = known.kernel, dict(zip(known.tensors, writer.tensors, strict=True))
@@ -99,13 +123,14 @@ class Lowering:
                 return tensors[i]
             t = tensors[i.tensor]
             constant = group.constants[t]
-            key = (id(constant), kernel.text, place)
+            key = (id(constant), kernel.symbol, place)
             if key not in self._packed:
                 self._packed[key] = constant, i.pack(constant)
             return replace(i, tensor=t, array=self._packed[key][1])
 
         return replace(
             kernel,
+            code=kernel.code.of_group(group),
             inputs=tuple(operand(place, i) for place, i in enumerate(kernel.inputs)),
             outputs=tuple(tensors[t] for t in kernel.outputs),
             scalars=tuple(substitute(s, renamed) for s in kernel.scalars),

@@ -7,6 +7,7 @@ of one processor.
 from __future__ import annotations
 
 import re
+import threading
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,8 @@ except OSError as e:  # the library itself, which is loaded with the first funct
         "(ulimit -v, RLIMIT_AS) needs a higher one; otherwise install the package llvmlite again."
     ) from e
 
+CODE_GENERATOR = threading.RLock()
+"""Held while LLVM parses text and makes code: its options and its context are of the process."""
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _FALLBACK = {1: 32 << 10, 2: 512 << 10, 3: 4 << 20}
 _LINE = 64

@@ -17,8 +17,7 @@ from anyshape.dtypes import CHAR
 from anyshape.equations import Tensor
 from anyshape.equations.array_sizes import iterations_of
 from anyshape.equations.expr import Apply, Reduce
-from anyshape.equations.interpret import interpret
-from anyshape.equations.numeric import apply_numeric, reduce_numeric
+from anyshape.equations.interpret import Arithmetic, interpret
 from anyshape.errors import AnyshapeError
 from anyshape.graph.infer import equations_of, flat, tensors_of
 from anyshape.graph.registry import operands_of_patterns
@@ -43,7 +42,7 @@ class _TakesLong(Exception):
     """Raised where the interpreter has done as much as it may."""
 
 
-class _Counted:
+class _Counted(Arithmetic):
     """The arithmetic of the interpreter, until so many operations were made."""
 
     def __init__(self, left: int) -> None:
@@ -51,11 +50,11 @@ class _Counted:
 
     def apply(self, e: Apply, args: list[Array]) -> Array:
         self._count()
-        return apply_numeric(e, args)
+        return super().apply(e, args)
 
     def reduce(self, e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array:
         self._count()
-        return reduce_numeric(e, body, keep, axes)
+        return super().reduce(e, body, keep, axes)
 
     def _count(self) -> None:
         self._left -= 1

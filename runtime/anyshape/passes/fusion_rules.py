@@ -18,6 +18,7 @@ from anyshape.kernel_model.forms import (
     KernelKind,
     classify,
     is_cheap,
+    keeps_axes,
     looks_up,
     permutes,
     puts_rows,
@@ -129,6 +130,13 @@ def _scores(e: Edge, rows: FusionGroup) -> Value | None:
 # --- pairs ---
 
 
+def _moves_along_axes(e: Edge) -> bool:
+    """Whether the node moves the sums along their own axes. Axes in another order may be as long by chance: what is stored there is no
+    product, or one without windows."""
+    (q, *further) = e.stated.equations[e.node]
+    return not further and e.has_same_domain and e.is_private and keeps_axes(q, e.stated.tensors[e.value])
+
+
 def _stores_by_rows(e: Edge) -> bool:
     """Whether the node only puts the value's rows elsewhere: every axis once, the last one staying last."""
     (q, *further) = e.stated.equations[e.node]
@@ -234,9 +242,9 @@ RULES = (
     ),
     _pair(
         "move behind a contraction",
-        "a move of as many elements takes the sums from registers, if nobody else reads them",
+        "a move of as many elements along the axes of the sums takes them from registers, if nobody else reads them",
         ("contraction", "move"),
-        lambda e: e.has_same_domain and e.is_private,
+        _moves_along_axes,
     ),
     _pair(
         "rows stored elsewhere",

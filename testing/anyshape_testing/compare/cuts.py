@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 
 from anyshape.dtypes import accum, from_numpy
 from anyshape.equations.builder import Equation
-from anyshape.equations.expr import Apply, Expr, Reduce
+from anyshape.equations.expr import Apply, Expr, Reduce, Tensor
 from anyshape.equations.interpret import Arithmetic
-from anyshape.equations.numeric import apply_numeric, reduce_numeric
 from anyshape.equations.traversal import walk
-from anyshape_testing.compare.tolerance import ULPS_REDUCTION
+from anyshape_testing.compare.tolerance import ULPS_REDUCTION, is_float
 
 Array = NDArray[Any]
 Reading = Callable[[Arithmetic], Sequence[Array]]
@@ -36,18 +35,15 @@ MOST_APART = 4
 """The most sums that are perturbed independently, in all combinations; one more is perturbed with the first"""
 
 
-class MovedSums:
+class MovedSums(Arithmetic):
     """Perturbs sums of floats by their allowed rounding error, the k-th sum in the direction `signs[k]`."""
 
     def __init__(self, signs: Sequence[int] = (1,)) -> None:
         self.signs = signs
-        self.sums: dict[Reduce, int] = {}
-
-    def apply(self, e: Apply, args: list[Array]) -> Array:
-        return apply_numeric(e, args)
+        self.sums: dict[Reduce | Tensor, int] = {}
 
     def reduce(self, e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array:
-        out = reduce_numeric(e, body, keep, axes)
+        out = super().reduce(e, body, keep, axes)
         if e.kind != "sum" or e.dtype is None or not e.dtype.is_float:
             return out
         sign = self.direction(self.sums.setdefault(e, len(self.sums)), out.shape)
@@ -57,6 +53,21 @@ class MovedSums:
         spread = terms.sum(axis=axes, keepdims=True)
         by = (sign * rounding(out.dtype, math.prod(terms.shape[a] for a in axes)) * spread).astype(out.dtype)
         return np.where(np.isfinite(out), out + by, out)
+
+    def update(self, op: str, target: Array, at: Sequence[Array], value: Array, t: Tensor) -> None:
+        """Perturbs each element to which values are added, relative to the magnitudes of these and of what it was."""
+        terms = np.abs(target)
+        super().update(op, target, at, value, t)
+        if op not in ("add", "sub") or not is_float(target):
+            return
+        sign = self.direction(self.sums.setdefault(t, len(self.sums)), target.shape)
+        if not np.any(sign):
+            return
+        count = np.zeros(target.shape, np.int64)
+        super().update("add", terms, at, np.abs(value), t)
+        super().update("add", count, at, np.ones(value.shape, np.int64), t)
+        by = (sign * rounding(target.dtype, int(count.max(initial=0)) + 1) * terms).astype(target.dtype)
+        target[...] = np.where(np.isfinite(target) & (count > 0), target + by, target)
 
     def direction(self, number: int, shape: tuple[int, ...]) -> Any:
         """Returns -1, 0 or 1 for all elements of a sum, or for each of them."""

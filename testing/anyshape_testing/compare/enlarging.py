@@ -9,6 +9,7 @@ beside it, since an element may happen to be nearly the same in all readings.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from ml_dtypes import finfo
 from numpy.typing import NDArray
 
 from anyshape.equations.builder import Equation, RecurrenceStep
-from anyshape.equations.expr import Apply, Expr, Read, Reduce
-from anyshape.equations.numeric import apply_numeric, reduce_numeric
+from anyshape.equations.expr import Apply, Expr, Read, Reduce, Tensor
+from anyshape.equations.interpret import Arithmetic
 from anyshape.equations.traversal import walk
 from anyshape_testing.compare.cuts import MovedSums, Reading
 from anyshape_testing.compare.tolerance import is_float
@@ -50,7 +51,10 @@ class JoltedSums(MovedSums):
         self.narrowing = narrowing
 
     def reduce(self, e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array:
-        return (super().reduce if self.reductions else reduce_numeric)(e, body, keep, axes)
+        return super().reduce(e, body, keep, axes) if self.reductions else Arithmetic.reduce(self, e, body, keep, axes)
+
+    def update(self, op: str, target: Array, at: Sequence[Array], value: Array, t: Tensor) -> None:
+        (super().update if self.reductions else partial(Arithmetic.update, self))(op, target, at, value, t)
 
     def apply(self, e: Apply, args: list[Array]) -> Array:
         out = super().apply(e, args)
@@ -79,18 +83,26 @@ def _adds(e: Expr) -> bool:
     return isinstance(e, Apply) and e.op in ("add", "sub") and e.dtype is not None and e.dtype.is_float
 
 
-class OverflowingSums:
+class OverflowingSums(Arithmetic):
     """Replaces sums of finite floats that overflow in some order of their terms by `lost`, and with `terms` those of which a term is an
     infinity or NaN."""
 
     def __init__(self, lost: float, terms: bool = False) -> None:
         self.lost, self.terms = lost, terms
 
-    def apply(self, e: Apply, args: list[Array]) -> Array:
-        return apply_numeric(e, args)
+    def update(self, op: str, target: Array, at: Sequence[Array], value: Array, t: Tensor) -> None:
+        terms = np.abs(target)
+        super().update(op, target, at, value, t)
+        if op not in ("add", "sub") or not is_float(target):
+            return
+        magnitudes, finite = np.abs(value), np.zeros(target.shape, np.int64)
+        super().update("add", finite, at, (~np.isfinite(magnitudes)).astype(np.int64), t)
+        super().update("add", terms, at, magnitudes, t)
+        lost = (np.isinf(terms) & (finite == 0)) | ((finite > 0) if self.terms else False)
+        target[...] = np.where(lost, np.asarray(self.lost, target.dtype), target)
 
     def reduce(self, e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array:
-        out = reduce_numeric(e, body, keep, axes)
+        out = super().reduce(e, body, keep, axes)
         if e.kind != "sum" or not is_float(out):
             return out
         terms = np.abs(np.where(keep, body, 0))

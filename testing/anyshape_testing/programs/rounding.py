@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.equations.expr import Apply, Reduce
-from anyshape.equations.numeric import apply_numeric, reduce_numeric
+from anyshape.equations.interpret import Arithmetic
+from anyshape.equations.numeric import apply_numeric
 
 Array = NDArray[Any]
 WIDE: Any = np.longdouble
@@ -21,21 +22,21 @@ APPROXIMATED = frozenset(("exp", "expm1", "log", "log1p", "tanh", "erf", "sin", 
 """Functions that kernels approximate, so that no result is exact"""
 
 
-class Rounding:
+class Rounding(Arithmetic):
     """`part`: the largest relative perturbation of a rounded float; a negative one perturbs downwards. Equal seeds give equal ones."""
 
     def __init__(self, part: float, seed: int) -> None:
         self.part, self.random = part, np.random.default_rng(seed)
 
     def apply(self, e: Apply, args: list[Array]) -> Array:
-        out = apply_numeric(e, args)
+        out = super().apply(e, args)
         if out.dtype.kind != "f" or not out.size:
             return out
         return self.changed(out, np.abs(out), rounded(e, args, out))
 
     def reduce(self, e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) -> Array:
         """Perturbs a sum relative to its terms' magnitudes, since they may cancel."""
-        out = reduce_numeric(e, body, keep, axes)
+        out = super().reduce(e, body, keep, axes)
         if e.kind not in ("sum", "prod") or out.dtype.kind != "f" or not body.size:
             return out
         terms = np.where(keep, body, 0 if e.kind == "sum" else 1).astype(WIDE)

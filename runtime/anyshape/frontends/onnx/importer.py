@@ -155,7 +155,7 @@ class Import:
                 if name:
                     scope.values[name] = results[k] if results is not None and k < len(results) else None
 
-    def _attempt(self, node: Any, operands: Operands, scope: NameScope) -> Sequence[Value] | None:
+    def _attempt(self, node: Any, operands: Operands, scope: NameScope) -> Sequence[Value | None] | None:
         """Converts a node; returns None if it is refused, or if it is wrong in a model that is refused already."""
         source = spell_node(node) + scope.inside
         try:
@@ -201,7 +201,7 @@ class Import:
             self.resolver.find(node, self.resolver.opset(node, opsets), opsets)
         )
 
-    def _convert(self, node: Any, operands: Operands, scope: NameScope, source: str) -> Sequence[Value]:
+    def _convert(self, node: Any, operands: Operands, scope: NameScope, source: str) -> Sequence[Value | None]:
         domain, opset = normal_domain(node.domain), self.resolver.opset(node, scope.opsets)
         target = self.resolver.find(node, opset, scope.opsets)
         local = isinstance(target, FunctionBody) and (domain, node.op_type, node.overload) in self.resolver.local
@@ -317,7 +317,7 @@ class Import:
 
     def _inline(
         self, body: FunctionBody, node: Any, said: Mapping[str, Any], operands: Operands, scope: NameScope, source: str
-    ) -> Sequence[Value]:
+    ) -> Sequence[Value | None]:
         coming = max(len(body.nodes), self.resolver.added(node, scope.opsets))
         if scope.depth < DEEPEST and self.inlined + coming <= MOST_INLINED:
             self.inlined += len(body.nodes)
@@ -345,9 +345,9 @@ class Import:
         lost = [name for name, v in zip(body.outputs, computed) if v is None][: len(node.output)]
         if lost and any(name and computed[k] is None for k, name in enumerate(node.output) if k < len(computed)):
             raise ImportRefusal(f"its output {lost[0]} needs an input that is left out")
-        return computed  # type: ignore[return-value]  # only outputs nobody names can be None
+        return computed
 
-    def _check_outputs(self, node: Any, results: Sequence[Value], scope: NameScope) -> None:
+    def _check_outputs(self, node: Any, results: Sequence[Value | None], scope: NameScope) -> None:
         """Raises ImportRefusal for an output that is read and that the mapping does not compute."""
         for k, name in enumerate(node.output):
             if name in scope.used and k >= len(results):

@@ -199,7 +199,7 @@ class _NamingImport(Import):
             said = {name: a for name, a in said.items() if name != SEED}
         return super()._node(node, operands, said, schema, scope, source)
 
-    def rebuild(self, node: Any, operands: Operands) -> Sequence[Value] | None:
+    def rebuild(self, node: Any, operands: Operands) -> Sequence[Value | None] | None:
         """Builds a node with other operands, if its operator is one op; None for others, and where it is refused."""
         if not self._is_one_op(node, self.opsets):
             return None

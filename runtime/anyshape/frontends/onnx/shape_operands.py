@@ -17,7 +17,7 @@ import numpy as np
 from anyshape.dims import Facts
 from anyshape.graph.value import Node, Value, constant
 
-TryRebuild = Callable[[Sequence[Value | None]], Sequence[Value] | None]
+TryRebuild = Callable[[Sequence[Value | None]], Sequence[Value | None] | None]
 """Builds the node with other operands; None where they are refused"""
 MOST_TRIED = 81
 SPECIAL = (0, 1, -1)
@@ -43,8 +43,9 @@ def constant_shapes(
     return constants
 
 
-def _node(results: Sequence[Value] | None) -> Node | None:
-    return results[0].node if results is not None and len(results) == 1 else None
+def _node(results: Sequence[Value | None] | None) -> Node | None:
+    only = results[0] if results is not None and len(results) == 1 else None
+    return None if only is None else only.node
 
 
 def _shaping(node: Node) -> list[Value | None]:

@@ -6,6 +6,7 @@ In: a product and the values of its constant. Out: an operand of the kernel in t
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,14 +34,38 @@ def prepack(p: Product, array: NDArray[Any], target: Target) -> PackedConstant:
     offset = _number(b.address.offset)
     tiles = gemm.tiles_for(target, elementwise.register_type(p.sum.dtype))
 
-    def pack(constant: NDArray[Any]) -> NDArray[Any]:
-        view = _strided(constant, extents, steps, offset).reshape(shape)
-        if p.codes is not None:
-            return gemm.prepack_codes(view, tiles, p.codes.b, gemm.per_word(target))
-        packed: NDArray[Any] = gemm.prepack_b(view, tiles, lambda b: gemm.packer_of(b.dtype, tiles, target))
-        return packed
-
+    pack = _PanelLayout(
+        extents=extents,
+        steps=steps,
+        offset=offset,
+        shape=shape,
+        tiles=tiles,
+        side=None if p.codes is None else p.codes.b,
+        target=target,
+    )
     return PackedConstant(p.b.constant, f"panels {tiles.columns}", pack(array), pack)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PanelLayout:
+    """Packs a constant, read from `offset` on in the order of some loops, as panels of tiles; of bytes as words, `side` of the product."""
+
+    extents: tuple[int, ...]
+    steps: tuple[int, ...]
+    offset: int
+    shape: tuple[int, ...]
+    tiles: gemm.Tiles
+    side: gemm.Side | None
+    target: Target
+
+    def __call__(self, constant: NDArray[Any]) -> NDArray[Any]:
+        view = _strided(constant, self.extents, self.steps, self.offset).reshape(self.shape)
+        if self.side is not None:
+            return gemm.prepack_codes(view, self.tiles, self.side, gemm.per_word(self.target))
+        packed: NDArray[Any] = gemm.prepack_b(
+            view, self.tiles, lambda b: gemm.packer_of(b.dtype, self.tiles, self.target)
+        )
+        return packed
 
 
 def pack_sums(sums: ConstantSums, array: NDArray[Any]) -> PackedConstant:
@@ -53,11 +78,23 @@ def pack_sums(sums: ConstantSums, array: NDArray[Any]) -> PackedConstant:
     count = math.prod(extents[len(sums.variables) :])
     shift = 0 if not sums.side.flips else 128 if sums.side.unsigned else -128
 
-    def pack(constant: NDArray[Any]) -> NDArray[Any]:
-        total = _strided(constant, extents, steps, offset).sum(axes, dtype=np.int64) + shift * count
-        return np.asarray(total).astype(np.int32)  # which wraps around
-
+    pack = _SumLayout(extents, steps, offset, axes, shift * count)
     return PackedConstant(sums.of.tensor, f"sums over {axes}", pack(array), pack)
+
+
+@dataclass(frozen=True, slots=True)
+class _SumLayout:
+    """Sums a constant, read from `offset` on in the order of some loops, over axes of those loops, and adds a number to each sum."""
+
+    extents: tuple[int, ...]
+    steps: tuple[int, ...]
+    offset: int
+    axes: tuple[int, ...]
+    added: int
+
+    def __call__(self, constant: NDArray[Any]) -> NDArray[Any]:
+        total = _strided(constant, self.extents, self.steps, self.offset).sum(self.axes, dtype=np.int64) + self.added
+        return np.asarray(total).astype(np.int32)  # which wraps around
 
 
 def _strided(constant: NDArray[Any], extents: tuple[int, ...], steps: tuple[int, ...], offset: int) -> NDArray[Any]:

@@ -26,7 +26,7 @@ from anyshape.lower.ir.dag import DagNode, Load, LoopVar
 from anyshape.lower.ir.stores import below
 from anyshape.lower.llvm.types import I64, const
 from anyshape.lower.schedule.reuse import matches
-from anyshape.lower.schedule.tree import Interior, Loop, Scope, bodies_of, loops_of, run_time_coefficients
+from anyshape.lower.schedule.tree import Interior, Loop, Scope, Tried, bodies_of, loops_of, run_time_coefficients
 
 LIGHT = 8
 """Cycles per vector of a map that is little more than a copy: the rest of a row after whole blocks takes a notable share of its time."""
@@ -156,16 +156,41 @@ def _perhaps_single(ctx: KernelContext, scope: Scope) -> LoopVar | None:
 
 def _emit_steps(ctx: KernelContext, scope: Scope, fills: Fills) -> None:
     for step in scope.steps:
-        if isinstance(step, Loop):
+        _emit_step(ctx, step)
+    for t in scope.fills:
+        for copy in ctx.values.copies_of(t.node):
+            ctx.values.to_buffer(fills[t.node], t.node, copy)
+
+
+def _emit_step(ctx: KernelContext, step: Scope | Loop) -> None:
+    match step:
+        case Loop(tried=None):
             emit_loop(ctx, step)
-        else:
+        case Loop(tried=tried):
+            assert tried is not None
+            _emit_tried(ctx, step, tried)
+        case Scope():
             buffers = {s.node: allocate(ctx, s.node, s.variables) for s in step.fills}
             emit_scope(ctx, step, fills=buffers)
             for node, buffer in buffers.items():
                 ctx.levels.hold(node, buffer)
-    for t in scope.fills:
-        for copy in ctx.values.copies_of(t.node):
-            ctx.values.to_buffer(fills[t.node], t.node, copy)
+
+
+def _emit_tried(ctx: KernelContext, loop: Loop, tried: Tried) -> None:
+    """Emits a sum in the order that is tried first, and where that gives an infinity or NaN as it is written."""
+    f, values, (total,) = ctx.f, ctx.values, loop.reductions
+    for step in tried.steps:
+        _emit_step(ctx, step)
+    copies = values.copies_of(total)
+    sums = [values.of(tried.value, copy) for copy in copies]
+    differences = (f.sub(s, s) for s in sums)  # 0, or NaN
+    tests = [f.fcmp("uno", d, d) for d in differences]
+    bad = reduce(f.or_, tests)
+    with ctx.levels.when(f.reduce("or", bad) if bad.type.lanes else bad, sums) as plain:
+        emit_loop(ctx, loop)
+        plain.next([values.of(total, copy) for copy in copies])
+    for copy, value in zip(copies, plain.results, strict=True):
+        ctx.levels.define(total, copy if values.varies(total) else -1, value)
 
 
 def _vertical_tiers(ctx: KernelContext, scope: Scope) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from anyshape.dims import Size
 from anyshape.dtypes import BOOL
 from anyshape.dtypes import I64 as INT64
 from anyshape.equations import Tensor
-from anyshape.lower.emit import byte_tables, elementwise
+from anyshape.lower.emit import byte_tables, code_tables, elementwise
 from anyshape.lower.emit.bounds import check_access, lanes_inside
 from anyshape.lower.emit.failure_report import ReportedElements
 from anyshape.lower.emit.levels import Buffer, Levels
@@ -146,6 +146,8 @@ class Values:
         if padded is not None:
             return self.padded_value(n, padded, copy)
         looked_up = self._looked_up(n, copy) if self.f.target.permutes_bytes else None
+        if looked_up is None and self.f.target.scalef and self.lanes_of(self.varies(n)) == code_tables.CODES:
+            looked_up = self._decoded(n, copy)
         if looked_up is not None:
             return looked_up
         wide = n.dtype.is_float and n.dtype.bits >= 32
@@ -181,6 +183,17 @@ class Values:
                 parts = byte_tables.fill(self.f, function, self.of)
                 table = [self.levels.remember(k, part) for k, part in zip(keys, parts, strict=True)]
         return byte_tables.look_up(self.f, table, self.of(function.of, copy))
+
+    def _decoded(self, n: Operation, copy: int) -> Val | None:
+        """The value from a table of 16, if it is a function of a code of four bits that varies along the lanes."""
+        function = code_tables.code_function(n)
+        if function is None or not self.varies(function.of):
+            return None
+        table = self.levels.find(("codes", n))
+        if table is None:
+            with self.levels.at(0):
+                table = self.levels.remember(("codes", n), code_tables.fill(self.f, function))
+        return code_tables.look_up(self.f, table, self.of(function.of, copy))
 
     def _by_reduction(self, n: Operation) -> bool:
         """Whether the divisor comes from a reduction further out. Policy: such a division is a product with the reciprocal.

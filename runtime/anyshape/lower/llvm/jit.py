@@ -13,7 +13,6 @@ import itertools
 import mmap
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -23,13 +22,12 @@ import llvmlite
 from anyshape.disk_cache import DiskCache
 from anyshape.errors import AnyshapeError
 
-from ..target import Target, initialize
+from ..target import CODE_GENERATOR, Target, initialize
 from ..target import binding as llvm
 from .builder import Module
 from .scalars import passes_of, simplified
 
 _LIBRARY_NUMBERS = itertools.count()
-_LOCK = threading.RLock()
 _LEVEL = 1  # the code is as fast as at 2, and is there a fifth sooner
 
 _ROOM, _ROOM_TO_LINK = 32 << 20, 8 << 20
@@ -94,13 +92,13 @@ def compile_object(text: str, target: Target) -> bytes:
         print(text, file=sys.stderr)
     if "asm" in dump:
         print(assembly(text, target), file=sys.stderr)
-    with _LOCK, _addresses_as_written(target):
+    with CODE_GENERATOR, _addresses_as_written(target):
         return bytes(_machine(target).emit_object(_parsed(text, target)))
 
 
 def assembly(text: str, target: Target) -> str:
     """Compiles the text of a module to readable assembly."""
-    with _LOCK, _addresses_as_written(target):
+    with CODE_GENERATOR, _addresses_as_written(target):
         return str(_machine(target).emit_assembly(_parsed(text, target)))
 
 
@@ -142,7 +140,7 @@ def load_object(code: bytes, exports: Sequence[str], imports: Mapping[str, int] 
 
 def load_objects(codes: Sequence[bytes], exports: Sequence[str], imports: Mapping[str, int] | None = None) -> Loaded:
     """Links several objects at once, which is faster than one by one."""
-    with _LOCK:
+    with CODE_GENERATOR:
         _demand_room(_ROOM_TO_LINK + _ROOM_OF_CODE * sum(map(len, codes)))
         builder = llvm.JITLibraryBuilder().add_current_process()
         for code in codes:
@@ -165,7 +163,7 @@ def object_key(text: str, target: Target) -> str:
     for part in (
         text,
         repr(target),
-        " ".join((f"{_LEVEL} {_keeps_addresses(target)}", *passes_of(text))),
+        " ".join((f"{_LEVEL} {_keeps_addresses(target)}", *(add.__name__ for add in passes_of(text)))),
         llvmlite.__version__,
         repr(llvm.llvm_version_info),
     ):
@@ -203,7 +201,7 @@ def object_by_key(key: str, text: Callable[[], str], target: Target) -> bytes:
 
 def keep_object(key: str, code: bytes) -> None:
     """Puts an object into the in-process cache."""
-    with _LOCK:
+    with CODE_GENERATOR:
         if len(_IN_PROCESS) >= _IN_PROCESS_LIMIT:
             _IN_PROCESS.pop(next(iter(_IN_PROCESS)))
         _IN_PROCESS[key] = code

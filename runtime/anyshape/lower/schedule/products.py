@@ -12,6 +12,7 @@ from anyshape.lower.analyse.windows import Windows
 from anyshape.lower.gemm import Codes, Side
 from anyshape.lower.ir.dag import Access, DagNode, LoopVar, Reduction
 from anyshape.lower.ir.stores import Store
+from anyshape.lower.schedule.distributed import Distributed
 from anyshape.lower.schedule.tree import Scope
 
 
@@ -95,6 +96,8 @@ class Product:
     """Variables whose loops are open already; like those of `batch` otherwise."""
     codes: Codes | None = None
     """What a and b are where both are bytes; the stores correct the sums by what follows."""
+    few: Distributed | None = None
+    """The sum for few rows, whose columns are computed where they are used: scales of blocks are multiplied after the sums of one row."""
     ahead: tuple[Store, ...] = ()
     """What every part computes for itself before: sums of operands."""
     known: tuple[ConstantSums, ...] = ()

@@ -25,6 +25,14 @@ MOST_STORES = 64
 """The most stores in one loop, and in one function of a kernel: the time of code generation grows faster than the length of a function."""
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Tried:
+    """Steps that compute the one reduction of a loop in another order, as `value`. Where that is no number the loop runs after all."""
+
+    steps: tuple[Scope | Loop, ...]
+    value: DagNode
+
+
 @dataclass(eq=False)
 class Loop:
     """Inner loops over `variables` (none: straight code) that accumulate reductions and perform stores.
@@ -38,6 +46,7 @@ class Loop:
     reductions: tuple[Reduction, ...] = ()
     stores: tuple[Store, ...] = ()
     keep: tuple[DagNode, ...] = ()
+    tried: Tried | None = None
 
     def write_to_scratch(self, nodes: tuple[DagNode, ...]) -> None:
         self.keep = nodes

@@ -20,6 +20,7 @@ from anyshape.lower.ir.stores import Store, below
 from anyshape.lower.ir.terms import NODES
 from anyshape.lower.schedule.byte_products import ByteProducts
 from anyshape.lower.schedule.codes import operand_of, raw_sum, sides_of
+from anyshape.lower.schedule.distributed import distributed
 from anyshape.lower.schedule.factors import contraction, is_contiguous, is_covered, is_free, joined_step, plain_access
 from anyshape.lower.schedule.products import (
     ColumnOperand,
@@ -79,8 +80,9 @@ class WindowProducts:
                 moved = {p.position for p in windows.staged.moving}
             batch = tuple(v for v in stores[0].variables if v is not m and v not in moved)
             operand: ColumnOperand = ComputedColumns(b, over) if windows is None else WindowColumns(b, over, windows)
+            few = distributed(self.dag, tuple(stores), reduction, m)
             return Product(
-                sum=reduction, a=InMemory(access), b=operand, m=m, n=n, k=k, batch=batch, stores=tuple(stores), ahead=ahead
+                sum=reduction, a=InMemory(access), b=operand, m=m, n=n, k=k, batch=batch, stores=tuple(stores), few=few, ahead=ahead
             )  # fmt: skip
         return None
 

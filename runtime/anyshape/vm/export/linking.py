@@ -16,8 +16,8 @@ from anyshape.lower.gemm.library import elements_of, library_module
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import CodegenError
 from anyshape.lower.llvm.scalars import simplified
+from anyshape.lower.target import CODE_GENERATOR, initialize
 from anyshape.lower.target import binding as llvm
-from anyshape.lower.target import initialize
 from anyshape.vm.compiling.kernels import KernelText
 from anyshape.vm.export.object_symbols import undefined
 from anyshape.vm.export.targets import ExportTarget
@@ -54,7 +54,8 @@ def _machine(target: ExportTarget) -> Any:
 @contextmanager
 def _machines_anew() -> Iterator[None]:
     """Constructs each target's machine anew, and forgets what that changed: LLVM keeps for the whole process from how many cases on a
-    switch becomes a jump table, which some targets set where their machine first compiles, and others leave as it is."""
+    switch becomes a jump table, which some targets set where their machine first compiles, and others leave as it is. So no other thread
+    may make code meanwhile."""
     _machine.cache_clear()
     _set_usual_cases()
     try:
@@ -73,7 +74,7 @@ Kernels = Mapping[ExportTarget, Iterable[KernelText]]
 
 def link(around: Sequence[Module], kernels: Kernels, target: ExportTarget) -> bytes:
     """Links modules with their kernels; returns the object file. Their own code is optimised; that of kernels is in final form."""
-    with _machines_anew():
+    with CODE_GENERATOR, _machines_anew():
         code = _linked(around, kernels, target)
     if strange := sorted(undefined(code) - LIBRARY - MATHEMATICS - _OF_LINKER):
         raise CodegenError(f"the code of {target.name} calls {', '.join(strange)}, which no C library is sure to have")

@@ -1,0 +1,123 @@
+"""The language model of examples/language_model: words as onnxruntime has them, prompts in blocks, drafts of several words, flat memory."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.resident import LINUX, added
+
+FOLDER = Path(__file__).parents[2] / "examples" / "language_model"
+
+
+def _load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+_load("model")
+run = _load("run")
+TINY = run.SIZES["tiny"]
+PROMPT = np.random.default_rng(0).integers(0, TINY.words, (2, 9))
+
+
+@pytest.fixture(scope="module", params=["int4", "f32"])
+def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("language_model") / f"{request.param}.onnx"
+    run.build(path, TINY, request.param)
+    return path
+
+
+@pytest.fixture(scope="module")
+def loaded(files: Path) -> Any:
+    return run.loaded(files, 1)[0].run
+
+
+@pytest.fixture(params=[0, 64], ids=["growing", "with room"])
+def decoder(loaded: Any, request: pytest.FixtureRequest) -> Any:
+    return run.Decoder(loaded, TINY, request.param)
+
+
+def test_words_are_those_of_onnxruntime(files: Path, decoder: Any) -> None:
+    """Scores of all steps, since a word may be another where two scores are all but equal."""
+    other = run.Decoder(run.onnxruntime_run(files, 1), TINY, decoder._room)
+    for d in (decoder, other):
+        d.begin(2)
+    for ids in (PROMPT, *PROMPT.T[:4, :, None]):
+        np.testing.assert_allclose(decoder.scores(ids), other.scores(ids), rtol=2e-4, atol=2e-4)
+
+
+def test_a_cache_that_is_full_grows(loaded: Any) -> None:
+    small, large = (run.Decoder(loaded, TINY, room) for room in (11, 64))
+    want = large.words(PROMPT, 6)[0]
+    np.testing.assert_array_equal(small.words(PROMPT, 6)[0], want)
+    assert small._caches["keys_0"].shape[2] == 14 and large._caches["keys_0"].shape[2] == 64
+
+
+def test_a_session_like_onnxruntimes_shares_the_cache(
+    files: Path, decoder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import anyshape.onnxruntime
+
+    monkeypatch.setitem(sys.modules, "onnxruntime", anyshape.onnxruntime)
+    session = run.Decoder(run.onnxruntime_run(files, 1), TINY, 64)
+    np.testing.assert_array_equal(session.words(PROMPT, 6)[0], decoder.words(PROMPT, 6)[0])
+    assert session._caches["values_1"][:, :, 13].any() and not session._caches["values_1"][:, :, 14:].any()
+
+
+@pytest.mark.parametrize("blocks", [(9,), (4, 5), (1, 7, 1)])
+def test_a_prompt_in_blocks_is_the_whole_prompt(blocks: tuple[int, ...], decoder: Any) -> None:
+    decoder.begin(2)
+    whole = decoder.scores(PROMPT)
+    decoder.begin(2)
+    parts = [decoder.scores(ids) for ids in np.split(PROMPT, np.cumsum(blocks)[:-1], axis=1)]
+    np.testing.assert_allclose(np.concatenate(parts, axis=1), whole, rtol=1e-4, atol=1e-4)
+
+
+def test_scores_of_a_draft_depend_on_what_is_before_each_word_alone(decoder: Any) -> None:
+    """What a draft of several words is checked by in one step; other words before it must change them."""
+    decoder.begin(2)
+    one, other = decoder.scores(PROMPT), PROMPT.copy()
+    other[:, 6:] = (other[:, 6:] + 1) % TINY.words
+    decoder.begin(2)
+    changed = decoder.scores(other)
+    np.testing.assert_allclose(changed[:, :6], one[:, :6], rtol=1e-4, atol=1e-4)
+    assert np.abs(changed[:, 6:] - one[:, 6:]).max() > 0.1
+
+
+BEFORE = """
+import sys; sys.path.insert(0, {folder!r})
+import numpy as np, run, pathlib
+size = run.SIZES["tiny"]
+decoder = run.Decoder(run.loaded(pathlib.Path({file!r}), 1)[0].run, size, {room})
+prompt = np.ones((1, 9), np.int64)
+decoder.words(prompt, 20)
+"""
+
+
+@pytest.mark.parametrize("room", [0, 4000])
+@pytest.mark.skipif(not LINUX, reason="the system does not tell how much memory is resident")
+def test_memory_is_that_of_the_cache(files: Path, room: int) -> None:
+    """Words after a prompt add their keys and values, with room ahead of them, and nothing else."""
+    count = 2000 if os.environ.get("ANYSHAPE_LONG") else 200
+    cache = len(TINY.caches) * TINY.cached_heads * TINY.head * 4 * count
+    before = BEFORE.format(folder=str(FOLDER), file=str(files), room=room)
+    assert added(before, f"decoder.words(prompt, {count})") < 4 * cache + (4 << 20)
+
+
+def test_bytes_of_weights_are_those_of_the_file(files: Path) -> None:
+    read = run.build(files, TINY, files.stem)
+    kept = (files.parent / f"{files.name}.weights").stat().st_size
+    table = TINY.words * TINY.width * 4 + TINY.longest * TINY.head * 4
+    assert read <= kept - table < read + 20_000
