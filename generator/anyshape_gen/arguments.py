@@ -32,9 +32,17 @@ def _name(text: str) -> str:
 COMMANDS = ("gen", "new-op", "watch")
 TARGETS = ("anyshape", "onnx", "torch")
 _CALLS = (
-    ("--dtypes", "f32,f16", "the element types of tensors of compiled kernels, where ops take them (default: f32, else i64)"),
+    (
+        "--dtypes",
+        "f32,f16",
+        "the element types of tensors of compiled kernels, where ops take them (default: f32, else i64)",
+    ),
     ("--ranks", "0:4", "the least and the greatest rank of these tensors"),
-    ("--param", "NAME=VALUE", "a value of a parameter, for which there are kernels, as scale=0.5; several are several choices"),
+    (
+        "--param",
+        "NAME=VALUE",
+        "a value of a parameter, for which there are kernels, as scale=0.5; several are several choices",
+    ),
 )
 """Options that choose the calls that there are compiled kernels for: those of `anyshape export`"""
 _EXAMPLES = """\

@@ -44,7 +44,18 @@ def compiled(archive: bytes, package: str, ops: Sequence[str], options: Sequence
         with zipfile.ZipFile(BytesIO(archive)) as z:
             z.extractall(folder / "site")
         path = os.pathsep.join([str(folder / "site"), *(str(Path(p).resolve()) for p in sys.path if p)])
-        words = ["export", "--for", "torch", "--op", ",".join(ops), "--name", package, "--out", str(folder / "out"), "--json"]
+        words = [
+            "export",
+            "--for",
+            "torch",
+            "--op",
+            ",".join(ops),
+            "--name",
+            package,
+            "--out",
+            str(folder / "out"),
+            "--json",
+        ]
         done = subprocess.run(
             [sys.executable, "-m", "anyshape", *words, *options],
             env={**os.environ, "PYTHONPATH": path},

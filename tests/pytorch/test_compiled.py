@@ -71,7 +71,14 @@ def test_a_library_that_does_not_load_is_not_used(library: bytes | None, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "entry", [None, 3, {}, {"kinds": [["f32", 1]]}, {"kinds": [["f32", 1]], "function": "f", "inputs": [["f32"]], "outputs": []}]
+    "entry",
+    [
+        None,
+        3,
+        {},
+        {"kinds": [["f32", 1]]},
+        {"kinds": [["f32", 1]], "function": "f", "inputs": [["f32"]], "outputs": []},
+    ],
 )
 def test_a_damaged_entry_is_refused(entry: Any) -> None:
     library = CompiledLibrary(Path("mine.kernels.json"), {"op": [entry]}, None)

@@ -66,7 +66,18 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "my_ops/mine.yaml").write_text(SPEC)
     words = ["--specs", str(folder / "my_ops"), "--package", "my_ops_torch", "--out", str(folder / "out")]
     levels = own_levels().levels[0].name
-    calls = ["--kernels", levels, "--dtypes", "f32,f64", "--ranks", "1:2", "--param", "scale=1.0", "--param", "scale=0.5"]
+    calls = [
+        "--kernels",
+        levels,
+        "--dtypes",
+        "f32,f64",
+        "--ranks",
+        "1:2",
+        "--param",
+        "scale=1.0",
+        "--param",
+        "scale=0.5",
+    ]
     assert main(["--target", "torch", *words, *calls]) == 0
     (wheel,) = (folder / "out").glob("*.whl")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"]

@@ -66,12 +66,16 @@ def test_a_scatter_keeps_its_shape_where_the_columns_of_its_indices_are_not_know
     for updates in ("f32[m, b, 3]", "f32[m, 3]", "f32[m]"):
         y = ops.scatter_nd(x, index, anyshape.input("updates", updates))
         assert str(y.type) == "f32[a, b, 3]", updates
-    assert ops.scatter_nd(x, index, anyshape.input("updates", "f32[m, 1, 1, 1, 1]")).type.shape is None  # no run takes it
+    assert (
+        ops.scatter_nd(x, index, anyshape.input("updates", "f32[m, 1, 1, 1, 1]")).type.shape is None
+    )  # no run takes it
     assert ops.gather_nd(x, index).type.shape is None  # its rank is another one for each
 
 
 def test_a_scatter_with_indices_of_unknown_columns_runs() -> None:
-    x, index, updates = (anyshape.input(n, t) for n, t in (("x", "f32[a, b]"), ("index", "i64[m, k]"), ("updates", "f32[m]")))
+    x, index, updates = (
+        anyshape.input(n, t) for n, t in (("x", "f32[a, b]"), ("index", "i64[m, k]"), ("updates", "f32[m]"))
+    )
     run = anyshape.compile(anyshape.function([x, index, updates], ops.scatter_nd(x, index, updates)))
     zeros = np.zeros((2, 3), np.float32)
     y = run(zeros, np.array([[0, 1], [1, -1]]), np.array([1, 2], np.float32))

@@ -1,10 +1,10 @@
 """Floats that are computed of sizes, as exporters write `floor(n * 0.5)`: followed where it is proved that no rounding changes them.
 
-In: an operation on floats, and its elements: numbers, dims, and such floats. Out: the element of the result, or NOTHING. A float of precision
-p has every quotient N / 2**k of integers with |N| <= 2**p. Of any other quotient N / D, N >= 0, the float next to it is known, of which
-only `floor` and `ceil` are asked: they are those of N / D itself where N + D < 2**p. For if N / D lies between the integers q and q + 1, it
-is at least 1 / D away from both, and the float next to it is q or q + 1 only if that is at most half the distance of floats there,
-2**-p * (q + 1), so that 2**p <= D * (q + 1) <= N + D.
+In: an operation on floats, and its elements: numbers, dims, and such floats. Out: the element of the result, or NOTHING. A float of
+precision p has every quotient N / 2**k of integers with |N| <= 2**p. Of any other quotient N / D, N >= 0, the float next to it is known, of
+which only `floor` and `ceil` are asked: they are those of N / D itself where N + D < 2**p. For if N / D lies between the integers q and
+q + 1, it is at least 1 / D away from both, and the float next to it is q or q + 1 only if that is at most half the distance of floats
+there, 2**-p * (q + 1), so that 2**p <= D * (q + 1) <= N + D.
 """
 
 from __future__ import annotations

@@ -24,7 +24,6 @@ class UnknownElement(Exception):
     """The symbolic reading needs an element that is not known."""
 
 
-
 _SYMBOLIC: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,

@@ -65,7 +65,18 @@ class Value(Spelled):
     dims, conditions; an element nothing is known of is a new symbol.
     """
 
-    __slots__ = ("__weakref__", "_contents", "constant", "floats", "folded", "index", "name", "node", "required", "type")
+    __slots__ = (
+        "__weakref__",
+        "_contents",
+        "constant",
+        "floats",
+        "folded",
+        "index",
+        "name",
+        "node",
+        "required",
+        "type",
+    )
 
     def __init__(
         self,

@@ -104,8 +104,9 @@ class _Run:
     def __init__(self, name: str, call: CompiledCall, tensors: Sequence[Any]) -> None:
         self.name, self.call, self.tensors = name, call, tensors
         self.status = _Status()
-        self.inputs = _row([_as_struct(l, t.shape, t.data_ptr()) for l, t in zip(call.inputs, tensors, strict=True)])
-        self.outputs = _row([_as_struct(l, [0] * l.rank, 0) for l in call.outputs])
+        read = zip(call.inputs, tensors, strict=True)
+        self.inputs = _row([_as_struct(of, t.shape, t.data_ptr()) for of, t in read])
+        self.outputs = _row([_as_struct(of, [0] * of.rank, 0) for of in call.outputs])
         self.computed: list[Any] = [None] * len(call.outputs)
 
     def results(self) -> list[Any]:
@@ -250,7 +251,9 @@ def _table(path: Path) -> dict[str, Any]:
     if not isinstance(table, dict) or any(not isinstance(table.get(k), kind) for k, kind in keys.items()):
         raise ModelError(f"{path}: no table of kernels: it needs {', '.join(keys)}; install the package again")
     if table["format"] != FORMAT:
-        raise ModelError(f"{path}: a table of form {table['format']}, and this anyshape reads {FORMAT}; install both again")
+        raise ModelError(
+            f"{path}: a table of form {table['format']}, and this anyshape reads {FORMAT}; install both again"
+        )
     return table
 
 

@@ -1,8 +1,8 @@
 """Kernels of operators of torch, on the memory of tensors: those of a library that was compiled before, else executables.
 
 In: what states a call as a graph, and the arguments of calls. Out: tensors. A kernel serves all sizes of its tensors; there is one for
-each choice of dtypes, ranks, attributes and tensors that are present. In executables integers that may be sizes are compiled in as the numbers that
-they are, until a call comes with a fifth choice of them: from then on they are operands of one executable.
+each choice of dtypes, ranks, attributes and tensors that are present. In executables integers that may be sizes are compiled in as the
+numbers that they are, until a call comes with a fifth choice of them: from then on they are operands of one executable.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Family:
 
 
 class TorchKernel:
-    """The kernels of one operator. `state` makes the values of the results of values in place of the arguments; `node` is the call of the op
-    in it. `compiled` are kernels that were compiled before, by the kinds of their calls."""
+    """The kernels of one operator. `state` makes the values of the results of values in place of the arguments; `node` is the call of
+    the op in it. `compiled` are kernels that were compiled before, by the kinds of their calls."""
 
     def __init__(
         self,
@@ -93,8 +93,8 @@ class TorchKernel:
         listed = [described(self.arguments, k) for k in self.compiled]
         more = f", and {len(listed) - MOST_LISTED} more" if len(listed) > MOST_LISTED else ""
         return (
-            f"{self.name}: there is no compiled kernel for {described(self.arguments, kinds)}, and none can be compiled here ({e}): install "
-            f"llvmlite, or build the package with --dtypes, --ranks or --param for such calls; compiled are those for "
+            f"{self.name}: there is no compiled kernel for {described(self.arguments, kinds)}, and none can be compiled here ({e}): "
+            f"install llvmlite, or build the package with --dtypes, --ranks or --param for such calls; compiled are those for "
             f"{'; '.join(listed[:MOST_LISTED]) or 'no calls'}{more}"
         )
 

@@ -57,7 +57,12 @@ class TorchLibrary:
         operators: dict[str, list[Any]] = {}
         for m, _ in self.export.programs:
             kernel = self.kernels[m.name]
-            entry = {"function": m.name, "kinds": kernel.kinds, "inputs": _layouts(m.inputs), "outputs": _layouts(m.outputs)}
+            entry = {
+                "function": m.name,
+                "kinds": kernel.kinds,
+                "inputs": _layouts(m.inputs),
+                "outputs": _layouts(m.outputs),
+            }
             operators.setdefault(kernel.operator, []).append(entry)
         first = self.export.programs[0][0].name
         asks = f"{first}_level" if self.export.target.several else ""
@@ -154,7 +159,9 @@ def _values(op: Variants, call: OpCall) -> list[Any]:
             return named.get(a.name)
         value = call.params.get(a.name, a.preset)
         if a.is_size and value is not None:
-            raise ArgumentError(f"{call.described}: a kernel takes any {a.name}: say how many there are, as --input {a.name}='i64[2]'")
+            raise ArgumentError(
+                f"{call.described}: a kernel takes any {a.name}: say how many there are, as --input {a.name}='i64[2]'"
+            )
         return value
 
     return [of(a) for a in op.arguments]

@@ -20,7 +20,16 @@ from anyshape.torch.compiled import CompiledLibrary
 from anyshape.torch.fake import results_of
 from anyshape.torch.graph import flat, gradients_of, node_of
 from anyshape.torch.kernel import TorchKernel
-from anyshape.torch.schema import NEEDED, SEEDS, Variants, as_passed, completed, gradient_name, results_text, schema_text
+from anyshape.torch.schema import (
+    NEEDED,
+    SEEDS,
+    Variants,
+    as_passed,
+    completed,
+    gradient_name,
+    results_text,
+    schema_text,
+)
 
 
 def register(op: Variants, namespace: str, library: CompiledLibrary | None = None) -> Any:

@@ -139,9 +139,7 @@ class _NamingImport(Import):
             function=best,
         )
 
-    def look(
-        self, inside: str, node: Any, graph: Any, visible: Mapping[str, Value | None]
-    ) -> NamedValues | None:
+    def look(self, inside: str, node: Any, graph: Any, visible: Mapping[str, Value | None]) -> NamedValues | None:
         """Returns the values of a graph within a node, optimised as a function of the values around that it reads, whose results are its
         names. `visible` are those values as they are known around."""
         if inside not in self.within or any(inside.endswith(f" of {label}") for label in self.ambiguous):

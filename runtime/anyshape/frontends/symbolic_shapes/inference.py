@@ -1,8 +1,8 @@
 """Infers the symbolic shapes of a model: types of its values over dims that have names, and what must hold for the model to be valid.
 
-In: a model, a function or an exported program. Out: `Shapes`. Types, facts and checks are those of `compile`, of a function whose results are all values of the graph.
-Here each size gets a name that people can use in questions: the one in the file, `x.shape[1]` for an unnamed dim of an input, `s[0]` for an
-element of one, and `places.shape[1]` for a size that data decides.
+In: a model, a function or an exported program. Out: `Shapes`. Types, facts and checks are those of `compile`, of a function whose results
+are all values of the graph. Here each size gets a name that people can use in questions: the one in the file, `x.shape[1]` for an unnamed
+dim of an input, `s[0]` for an element of one, and `places.shape[1]` for a size that data decides.
 """
 
 from __future__ import annotations
@@ -40,12 +40,14 @@ def shapes(
 
     `dims` binds or bounds named dims of the inputs, {"batch": 8, "length": (1, 512)}. `repair`: what the standard refuses is taken for what
     it most likely means; `notes` receives these changes. Raises a subclass of AnyshapeError for a model that is damaged, and ShapeError or
-    DtypeError for one that fails for all inputs. Of what a node of ONNX gives that is not supported, the type is known that ONNX's inference
-    says; an exported program is refused, with all that is not supported.
+    DtypeError for one that fails for all inputs. Of what a node of ONNX gives that is not supported, the type is known that ONNX's
+    inference says; an exported program is refused, with all that is not supported.
     """
     of_torch = torch_kind(model)
     if of_torch == "Module":
-        raise ArgumentError("shapes takes an exported program: pass torch.export.export(module, example, dynamic_shapes=…)")
+        raise ArgumentError(
+            "shapes takes an exported program: pass torch.export.export(module, example, dynamic_shapes=…)"
+        )
     if of_torch is not None or isinstance(model, Function):
         if repair:
             raise ArgumentError("shapes: repair is for ONNX models")

@@ -66,6 +66,4 @@ def _of_values(f: Function, named: Mapping[str, Value], outputs: Sequence[str]) 
     listed = {**named, **{p.name: p for p in f.params}}
     best = optimised(Function(f.params, list(listed.values()), f.name, list(listed), checks=f.checks))
     values = dict(zip(listed, best.results, strict=True))
-    return Subject(
-        name=f.name, function=best, values=values, inputs=[p.name for p in f.params], outputs=[*outputs]
-    )
+    return Subject(name=f.name, function=best, values=values, inputs=[p.name for p in f.params], outputs=[*outputs])

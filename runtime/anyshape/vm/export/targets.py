@@ -89,7 +89,8 @@ def own_levels() -> ExportTarget:
 
 
 def asking(target: ExportTarget) -> ExportTarget:
-    """The target whose code asks the processor whether it has the level, also where it is for one level; of x86-64 alone, as other targets have one level."""
+    """The target whose code asks the processor whether it has the level, also where it is for one level; of x86-64 alone, as targets of
+    other architectures have one level."""
     return replace(target, several=target.levels) if target.architecture == "x86_64" else target
 
 
