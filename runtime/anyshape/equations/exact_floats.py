@@ -19,11 +19,10 @@ from anyshape import dims
 from anyshape.dims import Dim, Size
 from anyshape.dtypes import F32, F64, DType
 from anyshape.equations.expr import Apply
+from anyshape.equations.unknown import NOTHING, UnknownElement
 
 PRECISIONS = {F32: 24, F64: 53}
 """Bits of the significand, by dtype"""
-NOTHING = object()
-"""An element of which nothing is known"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +35,14 @@ class ExactFloat:
     @property
     def is_exact(self) -> bool:
         return self.by & (self.by - 1) == 0
+
+    def _asked(self, *_: Any) -> Any:
+        raise UnknownElement(f"{self} by an operation that is not followed")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __neg__ = __abs__ = (
+        _asked
+    )
+    __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __int__ = __float__ = __index__ = _asked
 
 
 def exact_element(e: Apply, items: Sequence[Any]) -> Any:

@@ -14,14 +14,11 @@ from numpy.typing import NDArray
 
 from anyshape import dims
 from anyshape.dims import Cond, Dim, Size
-from anyshape.equations.exact_floats import NOTHING, ExactFloat, exact_element
+from anyshape.equations.exact_floats import ExactFloat, exact_element
 from anyshape.equations.expr import Apply, Reduce
+from anyshape.equations.unknown import NOTHING, UnknownElement
 
 Array = NDArray[Any]
-
-
-class UnknownElement(Exception):
-    """The symbolic reading needs an element that is not known."""
 
 
 _SYMBOLIC: dict[str, Callable[..., Any]] = {

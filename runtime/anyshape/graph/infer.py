@@ -17,11 +17,12 @@ from anyshape.dims import Dim, Facts, NestedTooDeep, anonymous_names, is_reworde
 from anyshape.dtypes import DType, lowest
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.accumulation import accumulate
-from anyshape.equations.exact_floats import NOTHING, PRECISIONS, ExactFloat
+from anyshape.equations.exact_floats import PRECISIONS, ExactFloat
 from anyshape.equations.expr import const
 from anyshape.equations.interpret import interpret
-from anyshape.equations.symbolic import UnknownElement
+from anyshape.equations.refusing import Refused
 from anyshape.equations.undefined import define_the_rest
+from anyshape.equations.unknown import NOTHING, UnknownElement
 from anyshape.errors import AnyshapeError, ShapeError, TypeRelationError, UnsupportedError
 from anyshape.graph.counts import known_sizes
 from anyshape.graph.dtype_rules import output_dtypes, solve_dtypes
@@ -360,7 +361,10 @@ def _floats(
         return (source.floats,) if isinstance(source, Value) else ()
     if node.op.kernel is None:
         return ()
-    interpreted = _interpreted(_trial(node, bound, types, dtypes), _numbers)
+    try:
+        interpreted = _interpreted(_trial(node, bound, types, dtypes), _numbers)
+    except Refused:  # by elements: a run says so
+        return ()
     return tuple(None if elements is None else _exact(elements) for elements in interpreted)
 
 
