@@ -82,7 +82,7 @@ def test_a_quotient_is_followed_as_far_as_its_floor_is_proved(least: int, is_kno
 
 
 def test_sizes_of_a_model_that_rounds_up_in_floats() -> None:
-    """As exporters write `ceil(n / 4) * 4`; other floats decide nothing."""
+    """A model as exporters write `ceil(n / 4) * 4`: its sizes are known where n is bounded."""
     nodes = [
         node("Shape", "x", "s"), node("Gather", "s first", "n"), node("Cast", "n", "f", to=1), node("Div", "f four", "q"),
         node("Ceil", "q", "c"), node("Mul", "c four", "r"), node("Cast", "r", "m", to=7), node("Unsqueeze", "m axes", "shape"),

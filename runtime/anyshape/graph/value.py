@@ -33,7 +33,7 @@ from anyshape.types import ListType, TensorType
 Element = int | Dim | bool | Cond
 Contents = tuple[Element, ...]
 Floats = tuple[float | ExactFloat | None, ...]
-"""None: an element of which nothing is known"""
+"""The elements of a small float tensor; None for one of which nothing is known"""
 
 SMALL = 64
 """Tensors of SIZES and bool of at most this many elements carry their contents through type inference."""

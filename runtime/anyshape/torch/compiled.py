@@ -24,7 +24,7 @@ from anyshape.files import open_plain
 from anyshape.frontends.torch.dtypes import readable, torch_of_dtype
 from anyshape.torch.kinds import FORMAT, TABLE, Kinds, read_kinds
 from anyshape.torch.schema import Argument
-from anyshape.torch.threads import Pool, pool_of
+from anyshape.torch.threads import PoolStruct, pool_of
 
 FOLDER = "compiled"
 ALIGNMENT = 64
@@ -40,7 +40,7 @@ _NOTHING = ctypes.create_string_buffer(ALIGNMENT)
 """Memory for tensors without elements, which have none of their own"""
 
 
-class _Tensor(ctypes.Structure):
+class _TensorStruct(ctypes.Structure):
     """`anyshape_tensor` of an exported header."""
 
     _fields_ = [
@@ -50,7 +50,7 @@ class _Tensor(ctypes.Structure):
     ]  # fmt: skip
 
 
-class _Status(ctypes.Structure):
+class _StatusStruct(ctypes.Structure):
     """`anyshape_status` of an exported header."""
 
     _fields_ = [
@@ -95,15 +95,15 @@ class CompiledCall:
 
     def __call__(self, name: str, tensors: Sequence[Any]) -> list[Any]:
         """The results of a call of the operator of that name. Raises AnyshapeError for a call that the op refuses."""
-        return _Run(name, self, [_dense(t, name) for t in tensors]).results()
+        return _KernelRun(name, self, [_dense(t, name) for t in tensors]).results()
 
 
-class _Run:
+class _KernelRun:
     """One run of a kernel: its tensors as the exported functions take them."""
 
     def __init__(self, name: str, call: CompiledCall, tensors: Sequence[Any]) -> None:
         self.name, self.call, self.tensors = name, call, tensors
-        self.status = _Status()
+        self.status = _StatusStruct()
         read = zip(call.inputs, tensors, strict=True)
         self.inputs = _row([_as_struct(of, t.shape, t.data_ptr()) for of, t in read])
         self.outputs = _row([_as_struct(of, [0] * of.rank, 0) for of in call.outputs])
@@ -125,7 +125,7 @@ class _Run:
                 self.claim(k)
         return self.computed
 
-    def fill(self, pool: Pool | None, arena_bytes: int) -> None:
+    def fill(self, pool: PoolStruct | None, arena_bytes: int) -> None:
         """Runs the kernel. What an output of a size that data decide needs, a first run counts; a second one fills it."""
         arena = _arena(self.name, arena_bytes)
         while True:
@@ -184,13 +184,13 @@ def _memory(what: str) -> Iterator[None]:
         raise AnyshapeError(f"no memory for {what}: {str(e).splitlines()[0]}") from None
 
 
-def _as_struct(layout: Layout, shape: Sequence[int], address: int) -> _Tensor:
+def _as_struct(layout: Layout, shape: Sequence[int], address: int) -> _TensorStruct:
     data, sizes = address or ctypes.addressof(_NOTHING), (ctypes.c_int64 * max(layout.rank, 1))(*shape)
-    return _Tensor(data, 1, 0, layout.rank, layout.code, layout.bits, 1, sizes, None, 0)
+    return _TensorStruct(data, 1, 0, layout.rank, layout.code, layout.bits, 1, sizes, None, 0)
 
 
-def _row(tensors: Sequence[_Tensor]) -> Any:
-    return (_Tensor * max(len(tensors), 1))(*tensors)
+def _row(tensors: Sequence[_TensorStruct]) -> Any:
+    return (_TensorStruct * max(len(tensors), 1))(*tensors)
 
 
 def _arena(name: str, count: int) -> Any:

@@ -33,7 +33,7 @@ class TensorKind(NamedTuple):
 
 
 Kind = TensorKind | tuple[TensorKind, ...] | str | int | None
-"""None: the argument is absent"""
+"""The kind of an argument; None for one that is absent"""
 Kinds = tuple[Kind, ...]
 
 

@@ -30,7 +30,7 @@ from anyshape.vm.export.tensor_code import code_of
 
 
 @dataclass(frozen=True)
-class KernelCall:
+class TorchCall:
     """A call that there is a kernel for: the operator, the kinds of its arguments, and what is exported."""
 
     operator: str
@@ -44,7 +44,7 @@ class TorchLibrary:
 
     name: str
     export: Export
-    kernels: Mapping[str, KernelCall]
+    kernels: Mapping[str, TorchCall]
     left_out: Mapping[str, str]
 
     def counts(self) -> dict[str, int]:
@@ -96,7 +96,7 @@ def torch_library(ops: Sequence[Variants], choice: Choice, name: str, target: Ex
     return TorchLibrary(name=name, export=exported, kernels=kernels, left_out=left_out)
 
 
-def _calls(op: Variants, choice: Choice, left_out: dict[str, str]) -> Iterator[KernelCall]:
+def _calls(op: Variants, choice: Choice, left_out: dict[str, str]) -> Iterator[TorchCall]:
     """The calls of an op that can be stated, each followed by that of its gradient."""
     why = op.refusal or unexportable(op.static)
     variant = op.dyn if op.dyn is not None and any(a.is_size for a in op.arguments) else op.static
@@ -119,14 +119,14 @@ def _calls(op: Variants, choice: Choice, left_out: dict[str, str]) -> Iterator[K
                 yield stated
 
 
-def _forward(op: Variants, call: OpCall) -> KernelCall:
+def _forward(op: Variants, call: OpCall) -> TorchCall:
     values = _values(op, call)
     results = node_of(op, values).outputs
     _demand_types(results)
-    return KernelCall(op.static.name, _kinds(op.arguments, values), function(_params(values), results, op.static.name))
+    return TorchCall(op.static.name, _kinds(op.arguments, values), function(_params(values), results, op.static.name))
 
 
-def _gradient(op: Variants, call: OpCall) -> KernelCall | None:
+def _gradient(op: Variants, call: OpCall) -> TorchCall | None:
     """The gradient by all tensors of floats; None where there are none, or no result is of floats."""
     values = _values(op, call)
     tensors = flat(values[: len(op.static.inputs)])
@@ -139,7 +139,7 @@ def _gradient(op: Variants, call: OpCall) -> KernelCall | None:
     kinds = (of_seeds, value_kind(NEEDED, tuple(needed)), *_kinds(op.arguments, values))
     gradients = gradients_of(op, seeds, needed, values)
     name = gradient_name(op)
-    return KernelCall(name, kinds, function([*seeds, *_params(values)], gradients, name))
+    return TorchCall(name, kinds, function([*seeds, *_params(values)], gradients, name))
 
 
 def _seed(k: int, result: Value) -> Value:

@@ -10,7 +10,7 @@ out, may be None.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from anyshape.dtypes import CHAR
@@ -38,7 +38,7 @@ class Argument:
     """the default of an argument that is not required; None: it may be None"""
     by_name: bool = False
     """whether it is passed by name only"""
-    preset: Any = None
+    preset: Any = field(default=None, kw_only=True)
     """what None stands for: the default of the spec, also where a schema cannot say it"""
 
     @property

@@ -14,16 +14,16 @@ _PART = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 _PARALLEL_FOR = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 
 
-class Pool(ctypes.Structure):
+class PoolStruct(ctypes.Structure):
     """`anyshape_pool`: the context is the number of threads."""
 
     _fields_ = [("threads", ctypes.c_int64), ("context", ctypes.c_void_p), ("parallel_for", _PARALLEL_FOR)]
 
 
 @cache
-def pool_of(threads: int) -> Pool | None:
+def pool_of(threads: int) -> PoolStruct | None:
     """The pool of so many threads; None for one."""
-    return Pool(threads, threads, _SHARE) if threads > 1 else None
+    return PoolStruct(threads, threads, _SHARE) if threads > 1 else None
 
 
 @cache
