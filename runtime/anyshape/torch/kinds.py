@@ -68,11 +68,12 @@ def _described(kind: Kind) -> str:
         return "absent"
     if isinstance(kind, TensorKind):
         return kind.described
-    if isinstance(kind, tuple):
-        return f"({', '.join(k.described for k in kind)})"
+    if isinstance(kind, str):
+        return kind
     if isinstance(kind, int):
         return "an integer" if kind == ONE else f"{kind} integers"
-    return kind
+    tensors: Sequence[TensorKind] = kind
+    return f"({', '.join(k.described for k in tensors)})"
 
 
 def read_kinds(arguments: Sequence[Argument], stored: Any) -> Kinds:

@@ -248,9 +248,9 @@ def _respell(symbols: dict[Dim, Size], v: Value, known: Value) -> None:
     """Notes which sizes the symbols of a value are by what is known of it."""
     if isinstance(v.type, ListType) or isinstance(known.type, ListType):
         return
-    pairs = [*zip(declared_dims(v.type) or (), declared_dims(known.type) or ())]
-    pairs += zip(v.contents or (), known.contents or ())
-    for s, n in pairs:
+    dims = zip(declared_dims(v.type) or (), declared_dims(known.type) or ())
+    elements = zip(v.contents or (), known.contents or ())
+    for s, n in (*dims, *elements):
         if isinstance(s, Dim) and s.is_symbol and isinstance(n, int | Dim) and not isinstance(n, bool) and s is not n:
             symbols.setdefault(s, n)
 
