@@ -267,7 +267,7 @@ def test_the_body_of_a_node_that_nothing_needs_is_left_as_it_is(outputs: str, de
 
 
 def test_a_body_is_inferred_over_what_it_reads_of_the_nodes_around() -> None:
-    """Its function has the body's own nodes, however many there are before it, and of computed constants the elements."""
+    """The function of a branch has its own nodes alone, however many there are before it, and knows constants that nodes around compute."""
     chain = [node("Exp", f"a{k}", f"a{k + 1}") for k in range(30)]
     both = {
         name: graph([node(op, "a30", "b"), node("Reshape", "b shape", "c"), node("Neg", "c", "d")], [], "d", name)
