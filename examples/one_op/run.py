@@ -7,6 +7,7 @@ In: the op's spec, and an empty folder for what is built. Out: a line for each s
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anyshape.vm.export import own_levels
 from anyshape_gen.cli import main as generate
 from anyshape_testing.exports.c_programs import Toolchain, toolchain
 from anyshape_testing.exports.javascript import Engine, Session, command
@@ -31,7 +33,8 @@ Call = Callable[[Array, Array], Array]
 def install(folder: Path) -> None:
     """Writes the package of the op, and installs its wheel in a folder of the path: anyshape finds the op there."""
     words = ["--specs", str(HERE / "specs"), "--package", "unit_rows_torch", "--out", str(folder / "out")]
-    assert generate(["--target", "torch", *words]) == 0
+    level = own_levels().levels[0].name if shutil.which("cc") is not None else "none"
+    assert generate(["--target", "torch", *words, "--kernels", level, "--ranks", "1:2"]) == 0
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"]
     subprocess.run([*pip, "--target", str(folder / "site"), *map(str, (folder / "out").glob("*.whl"))], check=True)
     sys.path.insert(0, str(folder / "site"))

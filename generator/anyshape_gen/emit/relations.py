@@ -230,6 +230,13 @@ class RelationEmitter:
         if step.element is not None:
             operand += f"[{self.name(step.element)}]"
         name = step.operand if step.element is None else f"{step.operand}[{{{self.name(step.element)}}}]"
+        if (
+            isinstance(step.rank, Name)
+            and step.most != step.rank
+            and step.rank.id not in {p.name for p in self.spec.params}
+        ):
+            count = self.name(step.rank.id)
+            self.code.add(f"{count} = rule.dim_count({quoted(step.rank.id)}, {count}, len({operand}))")
         for test, words, bound in _rank_tests(step):
             rank = self.solve_text.text(bound)
             shown = rank if rank.isdigit() else "{" + rank + "}"

@@ -67,7 +67,11 @@ def serve_models(args: argparse.Namespace) -> Answer:
 
 
 def export_program(args: argparse.Namespace) -> Answer:
-    if args.engine is not None:
+    if args.engine == "torch":
+        from anyshape.cli.torch_library import torch_library_command
+
+        return torch_library_command(args)
+    if args.engine == "onnxruntime":
         from anyshape.cli.custom_ops import custom_ops_command
 
         return custom_ops_command(args)

@@ -21,7 +21,7 @@ def export_command(args: argparse.Namespace) -> Answer:
     if (args.model is None) == (args.op is None):
         raise ArgumentError("export takes a model, or --op with the name of an op")
     if args.dtypes or args.domain:
-        raise ArgumentError("--dtypes and --domain are for --for onnxruntime")
+        raise ArgumentError("--dtypes and --domain are for --for onnxruntime; --for torch takes --dtypes too")
     target = export_target(args.target)
     with progress(f"exporting {args.model or args.op}"):
         name = args.name if args.name is not None else name_from(args.op or Path(args.model).stem)

@@ -382,11 +382,11 @@ def _add_export(commands: Commands) -> None:
     )
     ranks = "with --op and an input of type f32[...]: a function for each of these ranks, and one that chooses by the tensor"
     one.add_argument("--ranks", type=arguments.ranks, metavar="0:4", help=ranks)
-    engine = "with --op OP,OP: write a library of custom ops that this engine loads; --param may have several values of one name"
-    one.add_argument("--for", dest="engine", choices=("onnxruntime",), help=engine)
+    engine = "with --op OP,OP: write a library of kernels that this engine loads; --param may have several values of one name"
+    one.add_argument("--for", dest="engine", choices=("onnxruntime", "torch"), help=engine)
     dtypes = "with --for: the element types of inputs, as f32,f16 (default: f32, else i64, where an op takes them)"
     one.add_argument("--dtypes", metavar="f32,f16", help=dtypes)
-    one.add_argument("--domain", metavar="NAME", help="with --for: the domain of the ops (anyshape)")
+    one.add_argument("--domain", metavar="NAME", help="with --for onnxruntime: the domain of the ops (anyshape)")
     one.set_defaults(command=export_program)
 
 

@@ -181,6 +181,18 @@ def import_program(program: Any, sizes: Mapping[str, Size]) -> ImportedProgram:
     return _ProgramImport(program, sizes).run()
 
 
+def named_program(program: Any) -> tuple[Function, list[str]]:
+    """A decomposed program as a function whose results are all values of its graph by the names of torch's nodes, and the names of its
+    outputs among them. Raises UnsupportedError listing all that is not supported."""
+    importing = _ProgramImport(program, {})
+    importing.run()
+    computed = {n.name: importing.graph.values.get(n) for n in importing.nodes if n.op == "call_function"}
+    named = {name: v for name, v in computed.items() if isinstance(v, Value)}
+    known = {*named, *(p.name for p in importing.params)}
+    outputs = [name for name in program.graph_signature.user_outputs if name in known]
+    return function(importing.params, named, "the program"), outputs
+
+
 class _ProgramImport:
     """The import of one exported program."""
 

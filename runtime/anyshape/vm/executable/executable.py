@@ -80,7 +80,7 @@ def compile(
     `dynamic_shapes`, as `torch.export` has them; an exported program none of these. What is returned is then called with tensors
     (docs/torch.md).
     """
-    if _is_of_torch(model):
+    if torch_kind(model) is not None:
         own_dims, arguments = (dims, example) if isinstance(dims, Mapping | None) else (None, dims)
         torch = import_module("anyshape.frontends.torch")
         return torch.compile_torch(  # type: ignore[no-any-return]  # a TorchModel, which this room does not know
@@ -117,11 +117,10 @@ def compile(
     return Executable(f, plan, report, chosen)
 
 
-def _is_of_torch(model: Any) -> bool:
-    """Whether something is a module or an exported program of torch, which is not imported to find out."""
-    return any(
-        c.__module__.startswith("torch.") and c.__name__ in ("Module", "ExportedProgram") for c in type(model).__mro__
-    )
+def torch_kind(model: Any) -> str | None:
+    """`Module` or `ExportedProgram` for these of torch, which is not imported to find out; None for anything else."""
+    classes = (c.__name__ for c in type(model).__mro__ if c.__module__.startswith("torch."))
+    return next((name for name in classes if name in ("Module", "ExportedProgram")), None)
 
 
 def _loaded(path: PathLike, chosen: Options, options: CompileOptions) -> Executable:

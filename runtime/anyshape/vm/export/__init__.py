@@ -17,7 +17,7 @@ from anyshape.vm.export.budget import bytes_at
 from anyshape.vm.export.exporting import Export, Request, arena_of, certificate_of, export, export_ranks, export_several
 from anyshape.vm.export.formula import ArenaFormulas
 from anyshape.vm.export.interface import name_from
-from anyshape.vm.export.targets import TARGETS, ExportTarget, export_target, own_targets
+from anyshape.vm.export.targets import TARGETS, ExportTarget, asking, export_target, own_levels, own_targets
 
 __all__ = [
     "TARGETS",
@@ -26,6 +26,7 @@ __all__ = [
     "ExportTarget",
     "Request",
     "arena_of",
+    "asking",
     "bytes_at",
     "certificate_of",
     "export",
@@ -33,5 +34,6 @@ __all__ = [
     "export_several",
     "export_target",
     "name_from",
+    "own_levels",
     "own_targets",
 ]

@@ -49,7 +49,7 @@ class LevelVariants:
 
 @dataclass(frozen=True)
 class Entries:
-    """`levels`: the lowest first; of several, one is chosen at the first call."""
+    """`levels`: the lowest first. `asks`: whether the code asks the processor, and chooses one at the first call."""
 
     module: Module
     messages: Messages
@@ -60,6 +60,7 @@ class Entries:
     pointer_bytes: int
     is_limited: bool
     """Whether there is a function for the most that runs may need."""
+    asks: bool
 
     def define(self) -> None:
         if self.choice is not None:
@@ -105,8 +106,8 @@ class Entries:
 
     @property
     def choice(self) -> LevelChoice | None:
-        """What chooses a level, if there are several."""
-        if len(self.levels) == 1:
+        """What chooses a level, if the code asks."""
+        if not self.asks:
             return None
         return LevelChoice(self.module, self.messages, self.interface.name, [level.target for level in self.levels])
 

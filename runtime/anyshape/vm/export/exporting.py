@@ -214,12 +214,21 @@ def export_ranks(functions: Mapping[int, Function], name: str, request: Request,
     return replace(joined, ranked=RankedModel(name, ranked, {r: p.interface.name for r, p in parts.items()}))
 
 
-def export_several(functions: Mapping[str, Function], name: str, request: Request) -> Export:
+def export_several(
+    functions: Mapping[str, Function], name: str, request: Request, refused: dict[str, str] | None = None
+) -> Export:
     """Exports functions, each by a name of its own that begins its functions in C, as one object with weights inside. Raises what `export`
-    raises."""
+    raises; `refused` takes the reasons of functions that cannot be exported, unless all are such."""
     checked_name(name)
-    inside = replace(request, weights="inside")
-    return _joined(name, request, {n: _part(f, checked_name(n), inside) for n, f in functions.items()})
+    inside, parts = replace(request, weights="inside"), dict[str, _UnlinkedModel]()
+    for k, (n, f) in enumerate(functions.items()):
+        try:
+            parts[n] = _part(f, checked_name(n), inside)
+        except UnsupportedError as e:
+            if refused is None or (k + 1 == len(functions) and not parts):
+                raise
+            refused[n] = str(e)
+    return _joined(name, request, parts)
 
 
 def _joined(
@@ -275,6 +284,7 @@ def _part(f: Function, name: str, request: Request) -> _UnlinkedModel:
         stored,
         pointer_bytes=target.pointer_bytes,
         is_limited=formulas.is_limited,
+        asks=bool(target.several),
     )
     entries.define()
     description = Description(

@@ -87,6 +87,18 @@ def export_target(names: str | Sequence[str] | None) -> ExportTarget:
     return TARGETS[chosen[0]] if len(chosen) == 1 else _joined(chosen)
 
 
+def own_levels() -> ExportTarget:
+    """The target that joins all levels of processors like this one."""
+    own = export_target(None)
+    return export_target([t.name for t in _LISTED if t.architecture == own.architecture])
+
+
+def asking(target: ExportTarget) -> ExportTarget:
+    """The target whose code asks the processor whether it has the level, also where it is for one level; of x86-64 alone, as targets of
+    other architectures have one level."""
+    return replace(target, several=target.levels) if target.architecture == "x86_64" else target
+
+
 def _joined(names: Sequence[str]) -> ExportTarget:
     """The target that joins levels of one architecture. Raises ArgumentError for one that is named twice, and for two architectures."""
     levels = tuple(t for t in _LISTED if t.name in names)
