@@ -40,28 +40,29 @@ def prepack(p: Product, array: NDArray[Any], target: Target) -> PackedConstant:
         offset=offset,
         shape=shape,
         tiles=tiles,
-        side=None if p.codes is None else p.codes.b,
+        words=p.words,
         target=target,
     )
-    return PackedConstant(p.b.constant, f"panels {tiles.columns}", pack(array), pack)
+    layout = f"panels {tiles.columns}" if p.words is None else f"panels {tiles.columns} of {p.words}"
+    return PackedConstant(p.b.constant, layout, pack(array), pack)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PanelLayout:
-    """Packs a constant, read from `offset` on in the order of some loops, as panels of tiles; of bytes as words, `side` of the product."""
+    """Packs a constant, read from `offset` on in the order of some loops, as panels of tiles, or of `words` of the product."""
 
     extents: tuple[int, ...]
     steps: tuple[int, ...]
     offset: int
     shape: tuple[int, ...]
     tiles: gemm.Tiles
-    side: gemm.Side | None
+    words: gemm.OperandWords | None
     target: Target
 
     def __call__(self, constant: NDArray[Any]) -> NDArray[Any]:
         view = _strided(constant, self.extents, self.steps, self.offset).reshape(self.shape)
-        if self.side is not None:
-            return gemm.prepack_codes(view, self.tiles, self.side, gemm.per_word(self.target))
+        if self.words is not None:
+            return self.words.prepacked(view, self.tiles, self.target)
         packed: NDArray[Any] = gemm.prepack_b(
             view, self.tiles, lambda b: gemm.packer_of(b.dtype, self.tiles, self.target)
         )
@@ -104,8 +105,8 @@ def _strided(constant: NDArray[Any], extents: tuple[int, ...], steps: tuple[int,
 
 
 def steps_of(p: Product, target: Target) -> Size:
-    """The length of the sums as the micro-kernels count it: of bytes, words."""
-    per = 1 if p.codes is None else gemm.per_word(target)
+    """The length of the sums as the micro-kernels count it."""
+    per = 1 if p.words is None else p.words.per(target)
     return p.k.extent if per == 1 else (p.k.extent + (per - 1)) // per
 
 

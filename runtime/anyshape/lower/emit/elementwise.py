@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from anyshape.dtypes import BF16 as ROUNDED
 from anyshape.dtypes import F32 as SINGLE
 from anyshape.dtypes import F64 as DOUBLE
 from anyshape.dtypes import I8 as BYTE
@@ -82,6 +83,8 @@ def apply(f: FunctionBuilder, op: str, dtype: DType, args: Sequence[Val], kinds:
     args = _level(f, args)
     if op == "cast":
         return convert(f, args[0], kinds[0], dtype)
+    if op == "round_bf16":
+        return convert(f, convert(f, args[0], kinds[0], ROUNDED), ROUNDED, dtype)
     if op == "bitcast":
         return _bits_as(f, args[0], kinds[0], dtype)
     if op == "select":

@@ -62,7 +62,7 @@ class _ProductEmission:
         self.tiles = gemm.tiles_for(ctx.f.target, self.element)
         self.a_type, self.b_type = (
             elementwise.memory_type(x.access.tensor.dtype)
-            if isinstance(x, InMemory) and p.codes is None
+            if isinstance(x, InMemory) and p.words is None
             else self.element
             for x in (p.a, p.b)
         )
@@ -99,7 +99,7 @@ class _ProductEmission:
             packs = spec.packs_b or widens
             gathers = isinstance(p.a, GatheredRows)
             bytes_ = gemm.scratch_bytes(self.tiles, *sizes, packs, dims.minimum, dims.maximum, block, gathers)
-            if p.codes is not None and p.windows is not None:  # words of channels past the last one
+            if p.words is not None and p.windows is not None:  # words of channels past the last one
                 bytes_ = bytes_ + len(p.windows.taps) * self.tiles.columns * self.element.bytes
             if p.column_sums is not None:
                 ctx.memory.place(p.column_sums)
@@ -141,9 +141,15 @@ class _ProductEmission:
     def panels(self, all_rows: Size) -> Val | None:
         ctx, p = self.ctx, self.p
         a, b = p.accesses
-        if b.address.coefficient(p.n) == 1 or any(v in b.domain for v in p.batch):
+        if any(v in b.domain for v in p.batch) or (p.words is None and b.address.coefficient(p.n) == 1):
             return None
         with ctx.levels.section():
+            if p.words is not None:
+                steps = steps_of(p, ctx.f.target)
+                scratch = ctx.memory.take(gemm.panel_bytes(self.tiles, p.n.extent, steps))
+                n, k = ctx.sizes.of(p.n.extent), ctx.sizes.of(p.k.extent)
+                gemm.emit_word_panels(ctx.f, self.element, p.words, self.right(b, None), (n, k), scratch)
+                return scratch
             scratch = self.ctx.memory.take(gemm.panel_bytes(self.tiles, p.n.extent, p.k.extent))
             sizes = ctx.sizes.of(all_rows), ctx.sizes.of(p.n.extent), ctx.sizes.of(p.k.extent)
             along_k = ctx.f.i64(self.stride(a.address, p.k))
@@ -211,7 +217,7 @@ class _ProductEmission:
             a_stored=self.a_type,
             b_stored=self.b_type,
             together=self.together,
-            codes=p.codes,
+            words=p.words,
         )
 
     @property

@@ -6,7 +6,7 @@ In: a product. Out: what the template of products calls to fill its panels.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +23,7 @@ from anyshape.lower.emit.value import Vector
 from anyshape.lower.emit.windows import fill
 from anyshape.lower.ir.dag import DagNode, LoopVar
 from anyshape.lower.llvm.builder import FunctionBuilder
-from anyshape.lower.llvm.types import I8, I16, I32, I64, Val, const
+from anyshape.lower.llvm.types import F32, I8, I16, I32, I64, Val, const
 from anyshape.lower.schedule.products import ComputedColumns, GatheredRows, Product, WindowColumns, WindowRows
 
 
@@ -55,6 +55,23 @@ class _WindowVectors:
     vectors: int
 
 
+@dataclass(frozen=True, slots=True)
+class _WordsOf:
+    """Words of elements of consecutive k: `join` makes them of a vector of each, `nothing` is multiplied as 0."""
+
+    nothing: Val
+    join: Callable[[FunctionBuilder, list[Val]], Val]
+
+
+def _words_of_bytes(lanes: int, side: gemm.Side) -> _WordsOf:
+    nothing = const(I8.vector(lanes), gemm.SIGN if side.flips else 0)
+    return _WordsOf(nothing, lambda f, rows: gemm.words_of(f, rows, side))
+
+
+def _words_of_pairs(lanes: int) -> _WordsOf:
+    return _WordsOf(const(F32.vector(lanes), 0), lambda f, rows: gemm.pair_words(f, rows[0], rows[1]))
+
+
 class OperandCode:
     """Emits the code that packs the operands of a product."""
 
@@ -62,26 +79,34 @@ class OperandCode:
         self.ctx, self.p = ctx, p
         self.element = elementwise.register_type(p.sum.dtype)
         self.tiles = gemm.tiles_for(ctx.f.target, self.element)
+        self.per = 1 if p.words is None else p.words.per(ctx.f.target)
+        """Elements of a word."""
 
     def columns(self, b: ComputedColumns | WindowColumns) -> gemm.Packed:
         """Returns how the template packs columns."""
         if isinstance(b, ComputedColumns):
             return gemm.Packed(partial(self._pack, b))
-        places = _WindowVectors(b.windows, self.p.n, self.tiles.vectors)
-        if self.p.codes is None:
-            return gemm.Packed(partial(self._pack_taps, places), partial(self._stage, b.windows))
-        words = partial(self._pack_words, places, self.p.codes, self.p.codes.b, b.sums)
-        return gemm.Packed(words, partial(self._stage, b.windows))
+        places, codes = _WindowVectors(b.windows, self.p.n, self.tiles.vectors), self.p.codes
+        return gemm.Packed(
+            self._of_taps(places, None if codes is None else codes.b, b.sums), partial(self._stage, b.windows)
+        )
 
     def rows(self, a: GatheredRows | WindowRows) -> gemm.Packed | gemm.Gathered:
         """Returns how the template packs or gathers rows."""
         if isinstance(a, GatheredRows):
             return gemm.Gathered(partial(self._gather, a))
-        places = _WindowVectors(a.windows, self.p.m, -(-self.tiles.rows // self.tiles.lanes))
-        if self.p.codes is None:
-            return gemm.Packed(partial(self._pack_taps, places), partial(self._stage, a.windows))
-        words = partial(self._pack_words, places, self.p.codes, self.p.codes.a, None)
-        return gemm.Packed(words, partial(self._stage, a.windows))
+        places, codes = _WindowVectors(a.windows, self.p.m, -(-self.tiles.rows // self.tiles.lanes)), self.p.codes
+        return gemm.Packed(
+            self._of_taps(places, None if codes is None else codes.a, None), partial(self._stage, a.windows)
+        )
+
+    def _of_taps(self, places: _WindowVectors, side: gemm.Side | None, total: Tensor | None) -> gemm.Packer:
+        """Returns how places of a copy of windows are packed. `side`: what their bytes are, if they are bytes; their sums go to `total`."""
+        if side is not None:
+            return partial(self._pack_words, places, _words_of_bytes(self.tiles.lanes, side), total)
+        if self.per == 2:
+            return partial(self._pack_words, places, _words_of_pairs(self.tiles.lanes), None)
+        return partial(self._pack_taps, places)
 
     def _stage(self, windows: Windows[DagNode], f: FunctionBuilder, tile: gemm.Tile) -> None:
         """Fills the copy of the windows, once a batch."""
@@ -102,20 +127,20 @@ class OperandCode:
             for k, tap in enumerate(windows.taps):
                 for copy in range(vectors):
                     at = f.add(f.mul(width, k), copy * lanes)
-                    f.store(f.splat(ctx.values.of(tap, copy), lanes), place, at)
+                    f.store(self._as_packed(f.splat(ctx.values.of(tap, copy), lanes)), place, at)
 
         with in_batch(ctx, self.p, tile), ctx.values.along(Vector(places.along, lanes, (None,) * vectors)):
             ctx.levels.bind(places.along, first)
             nest(ctx, windows.staged.channels, body)
 
     def _pack_words(
-        self, places: _WindowVectors, codes: gemm.Codes, side: gemm.Side, total: Tensor | None,
+        self, places: _WindowVectors, of: _WordsOf, total: Tensor | None,
         f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val,
     ) -> None:  # fmt: skip
-        """Packs words of consecutive taps, for so many channels together that these fill whole words, and the sums of `side` into
+        """Packs words of consecutive taps, for so many channels together that these fill whole words, and the sums of bytes into
         `total`."""
         ctx, lanes, windows, vectors = self.ctx, self.tiles.lanes, places.windows, places.vectors
-        taps, per = windows.taps, gemm.per_word(f.target)
+        taps, per, codes = windows.taps, self.per, self.p.codes
         together = per // math.gcd(per, len(taps))
         (channel,) = windows.staged.channels or (None,)
         channels: Size = 1 if channel is None else channel.extent
@@ -124,16 +149,18 @@ class OperandCode:
             ctx.levels.bind(places.along, first)
             with ctx.levels.loop(0, ctx.sizes.of(channels), together, carried=zero) as group:
                 rows = [
-                    r for c in range(together) for r in self._taps_of(windows, channel, f.add(group.index, c), c, side)
+                    r
+                    for c in range(together)
+                    for r in self._taps_of(windows, channel, f.add(group.index, c), c, of.nothing)
                 ]
-                rows += [[self._nothing(side)] * vectors] * (-len(rows) % per)
+                rows += [[of.nothing] * vectors] * (-len(rows) % per)
                 place = f.mul(f.mul(f.binary("udiv", group.index, const(I64, together)), len(rows) // per), width)
                 sums = list(group.carried)
                 for k in range(0, len(rows), per):
                     for copy in range(vectors):
-                        word = gemm.words_of(f, [row[copy] for row in rows[k : k + per]], side)
+                        word = of.join(f, [row[copy] for row in rows[k : k + per]])
                         f.store(word, to, f.add(place, f.add(f.mul(width, k // per), copy * lanes)))
-                        if sums:
+                        if sums and codes is not None:
                             one = f.splat(gemm.ones(f.target), lanes)
                             sums[copy] = gemm.multiply_add_words(f, one, word, sums[copy], codes.a.unsigned)
                 group.next(sums)
@@ -141,22 +168,18 @@ class OperandCode:
                 for copy, result in enumerate(group.results):
                     f.store(result, ctx.memory.base(total), f.add(first, copy * lanes))
 
-    def _nothing(self, side: gemm.Side) -> Val:
-        """Bytes that are multiplied as 0."""
-        return const(I8.vector(self.tiles.lanes), gemm.SIGN if side.flips else 0)
-
     def _taps_of(
-        self, windows: Windows[DagNode], channel: LoopVar | None, index: Val, ahead: int, side: gemm.Side
+        self, windows: Windows[DagNode], channel: LoopVar | None, index: Val, ahead: int, nothing: Val
     ) -> list[list[Val]]:
-        """The bytes of each tap of a channel; 0 of one past the last, which only the first of a group cannot be."""
+        """The elements of each tap of a channel; 0 of one past the last, which only the first of a group cannot be."""
         ctx, f = self.ctx, self.ctx.f
         lanes, taps, copies = self.tiles.lanes, windows.taps, ctx.values.copies
         if channel is None and ahead:
-            return [[self._nothing(side)] * len(copies)] * len(taps)
+            return [[nothing] * len(copies)] * len(taps)
         inside = None
         with ctx.levels.inner():
             if channel is not None:
-                together = gemm.per_word(f.target) // math.gcd(gemm.per_word(f.target), len(taps))
+                together = self.per // math.gcd(self.per, len(taps))
                 if ahead and not (isinstance(channel.extent, int) and channel.extent % together == 0):
                     last = f.sub(ctx.sizes.of(channel.extent), 1)
                     inside = f.compare("le", index, last)
@@ -165,7 +188,7 @@ class OperandCode:
             rows = [[f.splat(ctx.values.of(tap, copy), lanes) for copy in copies] for tap in taps]
         if inside is None:
             return rows
-        return [[f.select(inside, byte, self._nothing(side)) for byte in row] for row in rows]
+        return [[f.select(inside, element, nothing) for element in row] for row in rows]
 
     def _pack(
         self, b: ComputedColumns, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val
@@ -177,15 +200,31 @@ class OperandCode:
             step = const(I64, 0)
             for v in b.over:
                 step = f.add(f.mul(step, ctx.sizes.of(v.extent)), ctx.levels.indices[v])
-            place = f.mul(step, width)
+            place = f.mul(step if self.per == 1 else f.lshr(step, 1), width)
             for copy in range(self.tiles.vectors):
-                f.store(f.splat(ctx.values.of(b.value, copy), lanes), to, f.add(place, copy * lanes))
+                value, at = f.splat(ctx.values.of(b.value, copy), lanes), f.add(place, copy * lanes)
+                if self.per == 1:
+                    f.store(self._as_packed(value), to, at)
+                else:
+                    self._put_half(value, step, f.gep(to, at, I32))
 
         with in_batch(ctx, p, tile):
             ctx.levels.bind(p.n, first)
             masks = tuple(f.tail_mask(count, lanes, copy * lanes) for copy in range(self.tiles.vectors))
             with ctx.values.along(Vector(p.n, lanes, masks)):
                 nest(ctx, b.over, body)
+
+    def _as_packed(self, value: Val) -> Val:
+        """An element as a word of its own has it."""
+        return value if self.p.words is None else gemm.rounded(self.ctx.f, value)
+
+    def _put_half(self, value: Val, step: Val, at: Val) -> None:
+        """Stores elements of a step of k as the halves of words that it is: the first halves, with nothing in the second ones, or these."""
+        f, lanes = self.ctx.f, value.type.lanes
+        is_second = f.compare("ne", f.and_(step, 1), 0)
+        half = f.convert("zext", gemm.narrow(f, value), I32)
+        first = f.select(is_second, f.load(at, I32.vector(lanes)), const(half.type, 0))
+        f.store(f.or_(first, f.select(is_second, f.shl(half, 16), half)), at)
 
     def _gather(
         self, a: GatheredRows, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, pitch: Val, to: Val
@@ -194,11 +233,12 @@ class OperandCode:
         ctx, p, lanes = self.ctx, self.p, self.tiles.lanes
         *taps, along = a.over
         bounds = tap_bounds([a.value], taps, along) if are_few(taps) else set()
-        element, per = self.element, 1
+        element = self.element
         if p.codes is not None:  # rows of bytes, or of what they are widened to, are words as they lie
-            per = gemm.per_word(f.target)
-            element, lanes = (I8 if per == 4 else I16), lanes * per
+            element, lanes = (I8 if self.per == 4 else I16), lanes * self.per
             ctx = replace(ctx, lanes=lanes)
+        elif self.per == 2:
+            element = I16
 
         def body() -> None:
             step = const(I64, 0)
@@ -207,17 +247,23 @@ class OperandCode:
             for copy in range(len(ctx.values.copies)):
                 at = f.gep(place, f.add(step, copy * lanes), element)
                 value = f.splat(ctx.values.of(a.value, copy), lanes)
-                f.store(value if p.codes is None else gemm.digits(f, value, p.codes.a), at)
+                if p.codes is not None:
+                    value = gemm.digits(f, value, p.codes.a)
+                else:
+                    value = gemm.narrow(f, value) if element is I16 else self._as_packed(value)
+                f.store(value, at)
 
         with in_batch(ctx, p, tile), ctx.levels.loop(0, count, 1) as iteration:
             place = f.gep(to, f.mul(iteration.index, pitch), self.element)
             bind_row(ctx, a.rows, f.add(first, iteration.index))
             if not bounds:
                 nest(ctx, a.over, body, vector=along, tiers=(4, 1))
-                return
-            inside = all_inside(ctx, taps, bounds)
-            with ctx.levels.when(inside), ctx.values.held(bounds):
-                for _ in at_taps(ctx, taps):
-                    nest(ctx, [along], body, vector=along, tiers=(4, 1))
-            with ctx.levels.when(f.not_(inside)):
-                nest(ctx, a.over, body, vector=along, tiers=(4, 1))
+            else:
+                inside = all_inside(ctx, taps, bounds)
+                with ctx.levels.when(inside), ctx.values.held(bounds):
+                    for _ in at_taps(ctx, taps):
+                        nest(ctx, [along], body, vector=along, tiers=(4, 1))
+                with ctx.levels.when(f.not_(inside)):
+                    nest(ctx, a.over, body, vector=along, tiers=(4, 1))
+            if element is I16 and p.codes is None:  # the second half of a last word
+                f.store(const(I16, 0), place, ctx.sizes.of(p.k.extent))
