@@ -1,10 +1,11 @@
 """Decodes with a language model: what loading, a prompt and each further word take, as a share of what reading the weights would.
 
     python examples/language_model/run.py [--size tiny|100m|1b] [--weights int4|f32] [--prompt 32] [--words 64] [--threads N]
-                                          [--beside onnxruntime] [--folder DIR]
+                                          [--room N] [--beside onnxruntime] [--folder DIR]
 
 The model is written to `--folder` (or a temporary one) and compiled once; the compiled file is then loaded, its weights mapped. One word
-of a model that is larger than the caches takes at least the time in which memory gives the weights: that is the limit that is printed.
+of a model that is larger than the caches takes at least the time in which memory gives the weights: that is the limit that is printed. The
+cache has room for `--room` words from the beginning: each call gets it and gives it back in the same arrays, and writes only what is new.
 """
 
 from __future__ import annotations
@@ -30,25 +31,30 @@ from anyshape import ops
 Arrays = dict[str, NDArray[Any]]
 
 
-class Decoder:
-    """A model and its cache. `run` maps a dict of inputs to results in the order of the model's outputs."""
+Run = Callable[[Arrays, Arrays], list[NDArray[Any]]]
+"""Maps inputs, and arrays for results, to the results in the order of the model's outputs."""
 
-    def __init__(self, run: Callable[[Arrays], list[NDArray[Any]]], size: Size) -> None:
-        self._run, self._size, self._length = run, size, 0
+
+class Decoder:
+    """A model and its cache, which has room for so many words from the beginning; with `room=0` it is another one after each step."""
+
+    def __init__(self, run: Run, size: Size, room: int = 0) -> None:
+        self._run, self._size, self._room, self._length = run, size, room, 0
         self._caches: Arrays = {}
 
     def begin(self, batch: int = 1) -> None:
         """Empties the cache."""
-        empty = np.zeros((batch, self._size.cached_heads, 0, self._size.head), np.float32)
-        self._caches, self._length = dict.fromkeys((f"past_{n}" for n in self._size.caches), empty), 0
+        shape = (batch, self._size.cached_heads, self._room, self._size.head)
+        self._caches, self._length = {n: np.zeros(shape, np.float32) for n in self._size.caches}, 0
 
     def scores(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
         """The scores f32[batch, new, words] of new ids [batch, new], which join the cache."""
         self._length += ids.shape[1]
         last = np.full(len(ids), self._length - 1, np.int32)
-        scores, *caches = self._run(
-            {"ids": ids, "last": last, "total": np.array(self._length, np.int32), **self._caches}
-        )
+        past = {f"past_{n}": cache for n, cache in self._caches.items()}
+        same = {f"present_{n}": cache for n, cache in self._caches.items()} if self._length <= self._room else {}
+        total = np.array(self._length, np.int32)
+        scores, *caches = self._run({"ids": ids, "last": last, "total": total, **past}, same)
         self._caches = dict(zip(self._caches, caches, strict=True))
         return scores
 
@@ -88,13 +94,31 @@ def loaded(path: Path, threads: int) -> tuple[anyshape.Executable, float, float]
     return model, compiled, time.perf_counter() - start
 
 
-def onnxruntime_run(path: Path, threads: int) -> Callable[[Arrays], list[NDArray[Any]]]:
+def onnxruntime_run(path: Path, threads: int) -> Run:
+    """The model in onnxruntime, whose caches are the same memory before and after a step too."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    return lambda inputs: session.run(None, inputs)
+    values = onnxruntime.OrtValue.ortvalue_from_numpy
+
+    def run(inputs: Arrays, outputs: Arrays) -> list[NDArray[Any]]:
+        if not outputs:
+            return list(session.run(None, inputs))
+        binding = session.io_binding()
+        for name, array in inputs.items():
+            binding.bind_ortvalue_input(name, values(array))
+        for result in session.get_outputs():
+            if result.name in outputs:
+                binding.bind_ortvalue_output(result.name, values(outputs[result.name]))
+            else:
+                binding.bind_output(result.name)
+        session.run_with_iobinding(binding)
+        scores, *_ = binding.get_outputs()
+        return [scores.numpy(), *outputs.values()]
+
+    return run
 
 
 def show(name: str, of_prompt: float, seconds: list[float], prompt: int, limit: float) -> str:
@@ -112,6 +136,9 @@ def main() -> None:
     parser.add_argument("--prompt", type=int, default=32, help="words of the prompt (32)")
     parser.add_argument("--words", type=int, default=64, help="words that are said (64)")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument(
+        "--room", type=int, default=1024, help="words that the cache has room for from the beginning (1024)"
+    )
     parser.add_argument("--beside", choices=("onnxruntime",), help="decode with this engine too, and compare the words")
     parser.add_argument("--folder", type=Path, help="where the model is written and stays")
     options = parser.parse_args()
@@ -128,10 +155,10 @@ def decode(options: argparse.Namespace, folder: Path) -> None:
     model, compiled, seconds = loaded(path, options.threads)
     print(f"{read / 1e6:.0f} MB of weights; compiled once in {compiled:.1f} s, loaded in {seconds * 1e3:.0f} ms")
     prompt = np.random.default_rng(1).integers(0, size.words, (1, options.prompt))
-    said, *times = Decoder(model.run, size).words(prompt, options.words)
+    said, *times = Decoder(model.run, size, options.room).words(prompt, options.words)
     print(show("anyshape", *times, options.prompt, limit))
     if options.beside:
-        other, *times = Decoder(onnxruntime_run(path, options.threads), size).words(prompt, options.words)
+        other, *times = Decoder(onnxruntime_run(path, options.threads), size, options.room).words(prompt, options.words)
         print(show(options.beside, *times, options.prompt, limit))
         print(f"{(said == other).sum()} of {said.size} words are the same")
     print("ids:", *said[0][:16])

@@ -894,22 +894,31 @@ def det(x: Operand, *, source: str = "") -> Value:
     return call(DET, [x], {}, source)[0]
 
 
-# specs/decoding.yaml:117
+# specs/decoding.yaml:118
 @called
 def append_at(
-    past: Operand, new: Operand, filled: Operand, gone: Operand = None, *, size: int | Dim | Value, source: str = ""
+    past: Operand,
+    new: Operand,
+    filled: Operand,
+    gone: Operand = None,
+    *,
+    size: int | Dim | Value,
+    rest: int | Dim | Value | None = 9223372036854775807,
+    source: str = "",
 ) -> Value:
-    """Of each batch `filled` old entries and new ones behind, without the first `gone` of all, and zeros where
-    there are none.
+    """Of each batch `filled` old entries and new ones behind, without the first `gone` of all, zeros, and from
+    `rest` on old ones.
 
-    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size.
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: size, rest.
 
     (past: T[b, g, p, e], new: T[b, g, s, e], filled: i64[b], gone: i64[b] = 0) -> (y: T[b, g, size, e])
     """
-    return call_alias(STATIC_APPEND_AT, DYN_APPEND_AT, [past, new, filled, gone], {"size": size}, source)[0]
+    return call_alias(
+        STATIC_APPEND_AT, DYN_APPEND_AT, [past, new, filled, gone], {"size": size, "rest": rest}, source
+    )[0]
 
 
-# specs/decoding.yaml:134
+# specs/decoding.yaml:144
 @called
 def place_tokens(
     last: Operand,
@@ -937,7 +946,7 @@ def place_tokens(
     )
 
 
-# specs/decoding.yaml:168
+# specs/decoding.yaml:178
 @called
 def causal_conv(
     x: Operand, w: Operand, bias: Operand = None, past: Operand = None, *, source: str = ""
@@ -951,7 +960,7 @@ def causal_conv(
     return call(CAUSAL_CONV, [x, w, bias, past], {}, source)
 
 
-# specs/decoding.yaml:201
+# specs/decoding.yaml:211
 @called
 def code_tokens(x: Operand, scale: Operand, like: Operand, packed: bool = False, *, source: str = "") -> Value:
     """Elements divided by their scale and rounded to even, as integers; or packed, two of 4 bits in a byte, each 8
@@ -962,7 +971,7 @@ def code_tokens(x: Operand, scale: Operand, like: Operand, packed: bool = False,
     return call(CODE_TOKENS, [x, scale, like], {"packed": packed}, source)[0]
 
 
-# specs/decoding.yaml:234
+# specs/decoding.yaml:244
 @called
 def known_tokens(codes: Operand, scale: Operand, packed: bool = False, *, source: str = "") -> Value:
     """Integers times their scale; where they are packed, two of 4 bits in a byte, each 8 less than it says.
@@ -972,7 +981,7 @@ def known_tokens(codes: Operand, scale: Operand, packed: bool = False, *, source
     return call(KNOWN_TOKENS, [codes, scale], {"packed": packed}, source)[0]
 
 
-# specs/decoding.yaml:257
+# specs/decoding.yaml:267
 @called
 def grouped_query_attention(
     q: Operand,
@@ -1025,7 +1034,7 @@ def grouped_query_attention(
     )
 
 
-# specs/decoding.yaml:454
+# specs/decoding.yaml:465
 @called
 def linear_attention(
     query: Operand,

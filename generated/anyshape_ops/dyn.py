@@ -183,22 +183,29 @@ def read_beams(x: Operand, beams: Operand, filled: Operand, *, source: str = "")
     return call(DYN_READ_BEAMS, [x, beams], {"filled": filled}, source)[0]
 
 
-# specs/decoding.yaml:117
+# specs/decoding.yaml:118
 @called
 def append_at(
-    past: Operand, new: Operand, filled: Operand, gone: Operand = None, *, size: Operand, source: str = ""
+    past: Operand,
+    new: Operand,
+    filled: Operand,
+    gone: Operand = None,
+    *,
+    size: Operand,
+    rest: Operand = 9223372036854775807,
+    source: str = "",
 ) -> Value:
-    """Of each batch `filled` old entries and new ones behind, without the first `gone` of all, and zeros where
-    there are none.
+    """Of each batch `filled` old entries and new ones behind, without the first `gone` of all, zeros, and from
+    `rest` on old ones.
 
-    Operands, which may be computed at run time: size.
+    Operands, which may be computed at run time: size, rest.
 
     (past: T[b, g, p, e], new: T[b, g, s, e], filled: i64[b], gone: i64[b] = 0) -> (y: T[b, g, size, e])
     """
-    return call(DYN_APPEND_AT, [past, new, filled, gone], {"size": size}, source)[0]
+    return call(DYN_APPEND_AT, [past, new, filled, gone], {"size": size, "rest": rest}, source)[0]
 
 
-# specs/decoding.yaml:134
+# specs/decoding.yaml:144
 @called
 def place_tokens(
     last: Operand, new: Operand, total: Operand, capacity: Operand, window: int = 0, *, source: str = ""
@@ -213,7 +220,7 @@ def place_tokens(
     return call(DYN_PLACE_TOKENS, [last], {"new": new, "total": total, "capacity": capacity, "window": window}, source)
 
 
-# specs/decoding.yaml:257
+# specs/decoding.yaml:267
 @called
 def grouped_query_attention(
     q: Operand,
@@ -265,7 +272,7 @@ def grouped_query_attention(
     )
 
 
-# specs/decoding.yaml:454
+# specs/decoding.yaml:465
 @called
 def linear_attention(
     query: Operand,

@@ -40,17 +40,40 @@ def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="module")
-def decoder(files: Path) -> Any:
-    return run.Decoder(run.loaded(files, 1)[0].run, TINY)
+def loaded(files: Path) -> Any:
+    return run.loaded(files, 1)[0].run
+
+
+@pytest.fixture(params=[0, 64], ids=["growing", "with room"])
+def decoder(loaded: Any, request: pytest.FixtureRequest) -> Any:
+    return run.Decoder(loaded, TINY, request.param)
 
 
 def test_words_are_those_of_onnxruntime(files: Path, decoder: Any) -> None:
     """Scores of all steps, since a word may be another where two scores are all but equal."""
-    other = run.Decoder(run.onnxruntime_run(files, 1), TINY)
+    other = run.Decoder(run.onnxruntime_run(files, 1), TINY, decoder._room)
     for d in (decoder, other):
         d.begin(2)
     for ids in (PROMPT, *PROMPT.T[:4, :, None]):
         np.testing.assert_allclose(decoder.scores(ids), other.scores(ids), rtol=2e-4, atol=2e-4)
+
+
+def test_a_cache_that_is_full_grows(loaded: Any) -> None:
+    small, large = (run.Decoder(loaded, TINY, room) for room in (11, 64))
+    want = large.words(PROMPT, 6)[0]
+    np.testing.assert_array_equal(small.words(PROMPT, 6)[0], want)
+    assert small._caches["keys_0"].shape[2] == 14 and large._caches["keys_0"].shape[2] == 64
+
+
+def test_a_session_like_onnxruntimes_shares_the_cache(
+    files: Path, decoder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import anyshape.onnxruntime
+
+    monkeypatch.setitem(sys.modules, "onnxruntime", anyshape.onnxruntime)
+    session = run.Decoder(run.onnxruntime_run(files, 1), TINY, 64)
+    np.testing.assert_array_equal(session.words(PROMPT, 6)[0], decoder.words(PROMPT, 6)[0])
+    assert session._caches["values_1"][:, :, 13].any() and not session._caches["values_1"][:, :, 14:].any()
 
 
 @pytest.mark.parametrize("blocks", [(9,), (4, 5), (1, 7, 1)])
@@ -77,18 +100,19 @@ BEFORE = """
 import sys; sys.path.insert(0, {folder!r})
 import numpy as np, run, pathlib
 size = run.SIZES["tiny"]
-decoder = run.Decoder(run.loaded(pathlib.Path({file!r}), 1)[0].run, size)
+decoder = run.Decoder(run.loaded(pathlib.Path({file!r}), 1)[0].run, size, {room})
 prompt = np.ones((1, 9), np.int64)
 decoder.words(prompt, 20)
 """
 
 
+@pytest.mark.parametrize("room", [0, 4000])
 @pytest.mark.skipif(not LINUX, reason="the system does not tell how much memory is resident")
-def test_memory_is_that_of_the_cache(files: Path) -> None:
+def test_memory_is_that_of_the_cache(files: Path, room: int) -> None:
     """Words after a prompt add their keys and values, with room ahead of them, and nothing else."""
     count = 2000 if os.environ.get("ANYSHAPE_LONG") else 200
     cache = len(TINY.caches) * TINY.cached_heads * TINY.head * 4 * count
-    before = BEFORE.format(folder=str(FOLDER), file=str(files))
+    before = BEFORE.format(folder=str(FOLDER), file=str(files), room=room)
     assert added(before, f"decoder.words(prompt, {count})") < 4 * cache + (4 << 20)
 
 

@@ -41,7 +41,8 @@ def halved(feeds: Feeds) -> Feeds:
 
 
 def tokens(b: int, s: int, past: int, room: int | None = None, packed: bool = False, **more: Any) -> Feeds:
-    """Inputs of GroupQueryAttention: 4 heads of queries and 2 of keys, of 16 elements, rotations for 32 positions."""
+    """Inputs of GroupQueryAttention: 4 heads of queries and 2 of keys, of 16 elements, rotations for 32 positions. What a cache has behind
+    all tokens is zeros: there onnxruntime writes zeros, and we leave what was there."""
     room = past if room is None else room
     new = more.get("new", s)
     cached = room > 0 or more.get("empty", False)
@@ -49,8 +50,7 @@ def tokens(b: int, s: int, past: int, room: int | None = None, packed: bool = Fa
         "q": real(b, s, 128 if packed else 64),
         "k": None if packed else real(b, new, 32),
         "v": None if packed else real(b, new, 32),
-        "past_k": real(b, 2, room, 16) if cached else None,
-        "past_v": real(b, 2, room, 16) if cached else None,
+        **{n: behind_zeros(real(b, 2, room, 16), past + new) if cached else None for n in ("past_k", "past_v")},
         "last": np.array(more.get("last", [past + new - 1] * b), np.int32),
         "total": np.array([past + new], np.int32),
         "cos": real(32, 8),
@@ -59,17 +59,26 @@ def tokens(b: int, s: int, past: int, room: int | None = None, packed: bool = Fa
     }
 
 
+def behind_zeros(cache: np.ndarray, total: int) -> np.ndarray:
+    """Puts zeros into a cache behind so many tokens."""
+    cache[:, :, total:] = 0
+    return cache
+
+
 def coded(bits: int, channels: bool, feeds: Feeds) -> Feeds:
     """Makes the cache one of integers of 8 bits, or of 4, with one scale or one for each element of a head."""
     past = feeds["past_k"]
     assert past is not None
     coded_feeds = dict(feeds)
     for name in ("past_k", "past_v"):
-        coded_feeds[name] = (
+        codes = (
             RNG.integers(-128, 128, past.shape).astype(np.int8)
             if bits == 8
             else RNG.integers(0, 256, (*past.shape[:3], 8)).astype(np.uint8)
         )
+        total = feeds["total"]
+        assert total is not None
+        coded_feeds[name] = behind_zeros(codes, int(total.item()))
     for name in ("k_scale", "v_scale"):
         coded_feeds[name] = (RNG.random((1, 2, 1, 16) if channels else 1) * 0.2 + 0.02).astype(np.float32)
     return coded_feeds

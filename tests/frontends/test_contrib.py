@@ -162,14 +162,21 @@ def test_what_is_not_supported_is_refused_by_name():
 def tokens(
     b: int, s: int, past: int, room: int = 0, packed: bool = False, last: list[int] | None = None
 ) -> dict[str, np.ndarray | None]:
-    """Inputs of GroupQueryAttention with 4 heads of queries and 2 of keys, of 16 elements."""
+    """Inputs of GroupQueryAttention with 4 heads of queries and 2 of keys, of 16 elements. A cache has zeros where no token was yet, which
+    stay; onnxruntime writes zeros there if results have memory of their own."""
     total, earlier = past + s, past > 0
+
+    def cache() -> np.ndarray:
+        entries = real(b, 2, room or past, 16)
+        entries[:, :, total:] = 0
+        return entries
+
     return {
         "q": real(b, s, 8 * 16 if packed else 4 * 16),
         "k": None if packed else real(b, s, 2 * 16),
         "v": None if packed else real(b, s, 2 * 16),
-        "past_k": real(b, 2, room or past, 16) if earlier else None,
-        "past_v": real(b, 2, room or past, 16) if earlier else None,
+        "past_k": cache() if earlier else None,
+        "past_v": cache() if earlier else None,
         "last": np.array(last or [total - 1] * b, np.int32),
         "total": np.array(total, np.int32),
     }

@@ -12,8 +12,8 @@ from anyshape.dtypes import F32, I32
 from anyshape.equations.expr import Expr
 from anyshape.equations.functions import bit_and, cast, reduce_, shift_right
 from anyshape.lower import Group, host_target, lower_group
-from anyshape.lower.ir.dag import Dag, Operation, Reduction, walk
-from anyshape.lower.schedule.distributed import distributed
+from anyshape.lower.ir.dag import Dag, Load, Operation, Reduction, walk
+from anyshape.lower.schedule.distributed import MOST_TOGETHER, distributed
 from anyshape.lower.schedule.kernel_schedule import schedule_group
 from anyshape.lower.schedule.products import Product
 from tests.lower.groups import Builder, M, N
@@ -23,7 +23,9 @@ PERMUTES = "llvm.x86.avx512.permvar.sf.512"
 TARGET = host_target()
 WIDE = TARGET.scalef
 BLOCKS, BLOCK = 3, 8
-SIZES = [{N: n, M: m} for n, m in ((1, 16), (2, 64), (1, 77), (0, 5), (3, 40), (1, 0))]
+SIZES = [
+    {N: n, M: m} for n, m in ((1, 16), (2, 64), (1, 77), (0, 5), (3, 40), (1, 0), (4, 33), (7, 16), (8, 80), (9, 21))
+]
 
 
 def weighted(kind: str, bits: int = 4) -> Group:
@@ -79,7 +81,9 @@ def test_sums_of_integers_and_other_reductions_stay() -> None:
         assert isinstance(total, Reduction)
         store = product(weighted("scales")).stores[0]
         stores = (type(store)(store.access, total, store.variables),)
-        assert (distributed(dag, stores, total) is not None) is (dtype is F32 and kind == "sum")
+        assert (distributed(dag, stores, total, product(weighted("scales")).m) is not None) is (
+            dtype is F32 and kind == "sum"
+        )
 
 
 def test_a_factor_that_no_summed_variable_has_is_outside_of_all_sums() -> None:
@@ -89,10 +93,21 @@ def test_a_factor_that_no_summed_variable_has_is_outside_of_all_sums() -> None:
     total = dag.red("sum", (place,), dag.op("mul", F32, of_place, of_row), F32)
     assert isinstance(total, Reduction)
     store = product(weighted("scales")).stores[0]
-    few = distributed(dag, (type(store)(store.access, total, store.variables),), total)
+    few = distributed(dag, (type(store)(store.access, total, store.variables),), total, row)
     assert few is not None and few.stores[0].value is few.value
     assert isinstance(few.value, Operation) and few.value.name == "mul"
     assert {n.domain for n in walk([few.value]) if isinstance(n, Reduction)} == {frozenset()}
+
+
+def test_few_rows_share_what_they_are_multiplied_with() -> None:
+    """The weights of one of several rows are nodes of the others too, and each row stores its own results."""
+    few = product(weighted("scales")).few
+    assert few is not None
+    assert [len(stores) for stores in few.together] == [*range(2, MOST_TOGETHER + 1)]
+    first, second = (s.value for s in few.together[0])
+    shared = {*walk([first])} & {*walk([second])}
+    assert sum(isinstance(n, Load) for n in shared) == 2  # of codes and of scales, and not of rows
+    assert len({s.access.address.offset for s in few.together[-1]}) == MOST_TOGETHER
 
 
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])

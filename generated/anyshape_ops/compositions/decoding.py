@@ -13,7 +13,7 @@ from anyshape.dtypes import parse_dtype
 from anyshape.graph.composition import Composing, Composition
 
 
-# specs/decoding.yaml:257
+# specs/decoding.yaml:267
 def grouped_query_attention_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -91,10 +91,20 @@ def grouped_query_attention_body(c: Composing) -> list[Any]:
         )
     else:
         keys = api.append_at(
-            old_k, new_k, api.add(held, c.size("s - m"), source=c.source), size=c.size("t"), source=c.source
+            old_k,
+            new_k,
+            api.add(held, c.size("s - m"), source=c.source),
+            size=c.size("t"),
+            rest=c.size("total"),
+            source=c.source,
         )
         values = api.append_at(
-            old_v, new_v, api.add(held, c.size("s - m"), source=c.source), size=c.size("t"), source=c.source
+            old_v,
+            new_v,
+            api.add(held, c.size("s - m"), source=c.source),
+            size=c.size("t"),
+            rest=c.size("total"),
+            source=c.source,
         )
         known_k = api.slice(keys, starts=(0,), ends=c.size("[n]"), axes=(2,), source=c.source)
         known_v = api.slice(values, starts=(0,), ends=c.size("[n]"), axes=(2,), source=c.source)
@@ -242,7 +252,7 @@ GROUPED_QUERY_ATTENTION = Composition(
 )
 
 
-# specs/decoding.yaml:454
+# specs/decoding.yaml:465
 def linear_attention_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

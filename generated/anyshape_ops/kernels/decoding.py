@@ -11,11 +11,13 @@ from anyshape import rules
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations
 from anyshape.equations.functions import (
+    and_,
     cast,
     clamp,
     eq,
     fit,
     ge,
+    lt,
     maximum,
     pad,
     quotient,
@@ -27,9 +29,9 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound
 
 
-# specs/decoding.yaml:117
+# specs/decoding.yaml:118
 def append_at_kernel(eqs: Equations, bound: Bound) -> None:
-    b, g, size, e = bound.b, bound.g, bound.size, bound.e
+    b, g, size, e, rest, s = bound.b, bound.g, bound.size, bound.e, bound.rest, bound.s
     past = eqs.tensor("past")
     new = eqs.tensor("new")
     filled = eqs.tensor("filled")
@@ -39,15 +41,15 @@ def append_at_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[n, h, j, l],
         where(
-            ge(j + gone[n], filled[n]),
+            and_(ge(j + gone[n], filled[n]), lt(j, maximum(rest, filled[n] + s - gone[n]))),
             lambda: pad(new, 0)[n, h, j + gone[n] - filled[n], l],
             lambda: pad(past, 0)[n, h, j + gone[n], l],
         ),
-        "specs/decoding.yaml:124: pad(new, 0)[n, h, j + gone[n] - filled[n], l], " "pad(past, 0)[n, h, j + gone[n], l]",
+        "specs/decoding.yaml:128: pad(new, 0)[n, h, j + gone[n] - filled[n], l], " "pad(past, 0)[n, h, j + gone[n], l]",
     )
 
 
-# specs/decoding.yaml:134
+# specs/decoding.yaml:144
 def place_tokens_kernel(eqs: Equations, bound: Bound) -> None:
     window, capacity, block, b, new, total = bound.window, bound.capacity, bound.block, bound.b, bound.new, bound.total
     last, at_, held, gone = eqs.tensor("last"), eqs.tensor("at"), eqs.tensor("held"), eqs.tensor("gone")
@@ -62,15 +64,15 @@ def place_tokens_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         at_[n],
         where(rules.ne(new, total), lambda: cast(last[n], parse_dtype("i64")) + 1 - new, lambda: 0),
-        "specs/decoding.yaml:153",
+        "specs/decoding.yaml:163",
     )
     n = eqs.index("n", b)
-    eqs.define(held[n], resident(at_[n]), "specs/decoding.yaml:154")
+    eqs.define(held[n], resident(at_[n]), "specs/decoding.yaml:164")
     n = eqs.index("n", b)
-    eqs.define(gone[n], resident(at_[n]) + new - resident(at_[n] + new), "specs/decoding.yaml:155")
+    eqs.define(gone[n], resident(at_[n]) + new - resident(at_[n] + new), "specs/decoding.yaml:165")
 
 
-# specs/decoding.yaml:168
+# specs/decoding.yaml:178
 def causal_conv_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, n, k = bound.b, bound.c, bound.n, bound.k
     x = eqs.tensor("x")
@@ -94,17 +96,17 @@ def causal_conv_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(bias[h], eqs.dtypes["U"]),
             eqs.dtypes["F"],
         ),
-        "specs/decoding.yaml:176",
+        "specs/decoding.yaml:186",
     )
     i, h, q = eqs.index("i", b), eqs.index("h", c), eqs.index("q", k - 1)
     eqs.define(
         last[i, h, q],
         where(ge(n + q + 1, k), lambda: x[i, h, n + q + 1 - k], lambda: past[i, h, n + q]),
-        "specs/decoding.yaml:177",
+        "specs/decoding.yaml:187",
     )
 
 
-# specs/decoding.yaml:201
+# specs/decoding.yaml:211
 def code_tokens_kernel(eqs: Equations, bound: Bound) -> None:
     b, g, s, e, c, packed, w = bound.b, bound.g, bound.s, bound.e, bound.c, bound.packed, bound.w
     x, scale, y = eqs.tensor("x"), eqs.tensor("scale"), eqs.tensor("y")
@@ -116,21 +118,21 @@ def code_tokens_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         times[n, h, j, l],
         round_even(cast(x[n, j, h, l], parse_dtype("f32")) / scale[*fit((h, j, l), c)]),
-        "specs/decoding.yaml:214",
+        "specs/decoding.yaml:224",
     )
     if packed:
         n, h, j, l = eqs.index("n", b), eqs.index("h", g), eqs.index("j", s), eqs.index("l", w)
         eqs.define(
             y[n, h, j, l],
             cast(four(times[n, h, j, 2 * l]) + 16 * four(pad(times, 0)[n, h, j, 2 * l + 1]), eqs.dtypes["Q"]),
-            "specs/decoding.yaml:215",
+            "specs/decoding.yaml:225",
         )
     else:
         n, h, j, l = eqs.index("n", b), eqs.index("h", g), eqs.index("j", s), eqs.index("l", w)
-        eqs.define(y[n, h, j, l], saturate(times[n, h, j, l], eqs.dtypes["Q"]), "specs/decoding.yaml:216")
+        eqs.define(y[n, h, j, l], saturate(times[n, h, j, l], eqs.dtypes["Q"]), "specs/decoding.yaml:226")
 
 
-# specs/decoding.yaml:234
+# specs/decoding.yaml:244
 def known_tokens_kernel(eqs: Equations, bound: Bound) -> None:
     packed, b, g, s, e, d = bound.packed, bound.b, bound.g, bound.s, bound.e, bound.d
     codes, scale, y = eqs.tensor("codes"), eqs.tensor("scale"), eqs.tensor("y")
@@ -147,12 +149,12 @@ def known_tokens_kernel(eqs: Equations, bound: Bound) -> None:
                 parse_dtype("f32"),
             )
             * scale[*fit((h, j, l), d)],
-            "specs/decoding.yaml:244",
+            "specs/decoding.yaml:254",
         )
     else:
         n, h, j, l = eqs.index("n", b), eqs.index("h", g), eqs.index("j", s), eqs.index("l", e)
         eqs.define(
             y[n, h, j, l],
             cast(codes[n, h, j, l], parse_dtype("f32")) * scale[*fit((h, j, l), d)],
-            "specs/decoding.yaml:246",
+            "specs/decoding.yaml:256",
         )

@@ -15,7 +15,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/decoding.yaml:91
+# specs/decoding.yaml:92
 def _scale_of_codes(n: OnnxNode, scale_: Any, kind_: Any, groups_: Any) -> Any:
     return (
         api.reshape(scale_, (1, 1, 1), source=n.source)
@@ -23,7 +23,7 @@ def _scale_of_codes(n: OnnxNode, scale_: Any, kind_: Any, groups_: Any) -> Any:
     )
 
 
-# specs/decoding.yaml:94
+# specs/decoding.yaml:95
 def _known_in(n: OnnxNode, codes_: Any, scale_: Any, dtype_: Any) -> Any:
     return api.cast(
         api.known_tokens(codes_, scale_, packed=n.attr("kv_cache_bit_width", 0) == 4, source=n.source),
@@ -32,7 +32,7 @@ def _known_in(n: OnnxNode, codes_: Any, scale_: Any, dtype_: Any) -> Any:
     )
 
 
-# specs/decoding.yaml:97
+# specs/decoding.yaml:98
 def _rotated(n: OnnxNode, x_: Any, cos_: Any, sin_: Any, at_: Any) -> Any:
     return api.rotate(
         x_,
@@ -43,7 +43,7 @@ def _rotated(n: OnnxNode, x_: Any, cos_: Any, sin_: Any, at_: Any) -> Any:
     )
 
 
-# specs/decoding.yaml:101
+# specs/decoding.yaml:102
 def _tokens_by_head(n: OnnxNode, query_: Any, key_: Any, value_: Any, past_v_: Any, v_scale_: Any) -> Any:
     v_: Any
     heads_ = needed(n, n.attr("num_heads"), "num_heads")
@@ -83,7 +83,7 @@ def _tokens_by_head(n: OnnxNode, query_: Any, key_: Any, value_: Any, past_v_: A
     return (q_, k_, v_)
 
 
-# specs/decoding.yaml:186
+# specs/decoding.yaml:196
 def causal_conv_with_state_27(n: OnnxNode) -> Sequence[Value]:
     y_: Any
     if (n.attr("activation", "none") or "none") not in ("none", "silu", "swish"):
@@ -100,7 +100,7 @@ def causal_conv_with_state_27(n: OnnxNode) -> Sequence[Value]:
     return [y_, parts_[1]]
 
 
-# specs/decoding.yaml:354
+# specs/decoding.yaml:364
 def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
     n.only(14)
     asked_: Any
@@ -230,12 +230,17 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
         start_ = api.add(places_[1], api.sub(new_, own_, source=n.source), source=n.source)
         gone_ = (places_[2] if rolling_ else None)
         size_ = (room_ if rolling_ else api.maximum(room_, whole_, source=n.source))
-        keys_ = api.append_at(n.input(3), code_k_, start_, gone_, size=needed(n, size_, "size"), source=n.source)
-        values_ = api.append_at(n.input(4), code_v_, start_, gone_, size=needed(n, size_, "size"), source=n.source)
+        rest_ = (scalar(9223372036854775807) if rolling_ else whole_)
+        keys_ = api.append_at(
+            n.input(3), code_k_, start_, gone_, size=needed(n, size_, "size"), rest=rest_, source=n.source
+        )
+        values_ = api.append_at(
+            n.input(4), code_v_, start_, gone_, size=needed(n, size_, "size"), rest=rest_, source=n.source
+        )
     return [y_, keys_, values_, scores_]
 
 
-# specs/decoding.yaml:496
+# specs/decoding.yaml:507
 def linear_attention_27(n: OnnxNode) -> Sequence[Value]:
     rule_ = (n.attr("update_rule", "gated_delta") or "gated_delta")
     groups_ = needed(n, n.attr("kv_num_heads"), "kv_num_heads")

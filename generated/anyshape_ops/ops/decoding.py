@@ -10,7 +10,7 @@ import anyshape_ops.kernels.decoding as kernels
 import anyshape_ops.relations.decoding as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/decoding.yaml:117
+# specs/decoding.yaml:118
 STATIC_APPEND_AT = OpDef(
     name="append_at",
     variant="static",
@@ -20,16 +20,19 @@ STATIC_APPEND_AT = OpDef(
         InputDef("filled", "i64"),
         InputDef("gone", "i64", optional=True, default=0),
     ),
-    params=(ParamDef("size", "int"),),
+    params=(
+        ParamDef("size", "int"),
+        ParamDef("rest", "int", required=False, default=9223372036854775807),
+    ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.append_at_relation,
     kernel=kernels.append_at_kernel,
     summary=(
-        "Of each batch `filled` old entries and new ones behind, without the first `gone` of all, and zeros "
-        "where there are none."
+        "Of each batch `filled` old entries and new ones behind, without the first `gone` of all, zeros, and "
+        "from `rest` on old ones."
     ),
-    source="specs/decoding.yaml:117",
+    source="specs/decoding.yaml:118",
     moves=("T",),
 )
 DYN_APPEND_AT = OpDef(
@@ -41,21 +44,24 @@ DYN_APPEND_AT = OpDef(
         InputDef("filled", "i64"),
         InputDef("gone", "i64", optional=True, default=0),
     ),
-    params=(ParamDef("size", "int", operand=True),),
+    params=(
+        ParamDef("size", "int", operand=True),
+        ParamDef("rest", "int", required=False, default=9223372036854775807, operand=True),
+    ),
     outputs=(OutputDef("y", "T"),),
     dtypes={"T": ("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool")},
     relation=relations.append_at_relation,
     kernel=kernels.append_at_kernel,
     summary=(
-        "Of each batch `filled` old entries and new ones behind, without the first `gone` of all, and zeros "
-        "where there are none."
+        "Of each batch `filled` old entries and new ones behind, without the first `gone` of all, zeros, and "
+        "from `rest` on old ones."
     ),
-    source="specs/decoding.yaml:117",
+    source="specs/decoding.yaml:118",
     shaping=("size",),
     moves=("T",),
 )
 
-# specs/decoding.yaml:134
+# specs/decoding.yaml:144
 STATIC_PLACE_TOKENS = OpDef(
     name="place_tokens",
     variant="static",
@@ -78,7 +84,7 @@ STATIC_PLACE_TOKENS = OpDef(
         "The number of the first new token, the entries that a cache holds before it, and those that are gone"
         " after the last."
     ),
-    source="specs/decoding.yaml:134",
+    source="specs/decoding.yaml:144",
 )
 DYN_PLACE_TOKENS = OpDef(
     name="place_tokens",
@@ -102,10 +108,10 @@ DYN_PLACE_TOKENS = OpDef(
         "The number of the first new token, the entries that a cache holds before it, and those that are gone"
         " after the last."
     ),
-    source="specs/decoding.yaml:134",
+    source="specs/decoding.yaml:144",
 )
 
-# specs/decoding.yaml:168
+# specs/decoding.yaml:178
 # causal_conv: no dyn variant, it has no parameters
 CAUSAL_CONV = OpDef(
     name="causal_conv",
@@ -129,10 +135,10 @@ CAUSAL_CONV = OpDef(
         "Of each channel the sums of each element and those before it times weights, and the elements that "
         "the next call wants."
     ),
-    source="specs/decoding.yaml:168",
+    source="specs/decoding.yaml:178",
 )
 
-# specs/decoding.yaml:201
+# specs/decoding.yaml:211
 # code_tokens: no dyn variant, it has no parameters that are operands
 CODE_TOKENS = OpDef(
     name="code_tokens",
@@ -151,10 +157,10 @@ CODE_TOKENS = OpDef(
         "Elements divided by their scale and rounded to even, as integers; or packed, two of 4 bits in a "
         "byte, each 8 more than it is."
     ),
-    source="specs/decoding.yaml:201",
+    source="specs/decoding.yaml:211",
 )
 
-# specs/decoding.yaml:234
+# specs/decoding.yaml:244
 # known_tokens: no dyn variant, it has no parameters that are operands
 KNOWN_TOKENS = OpDef(
     name="known_tokens",
@@ -171,10 +177,10 @@ KNOWN_TOKENS = OpDef(
     summary=(
         "Integers times their scale; where they are packed, two of 4 bits in a byte, each 8 less than it " "says."
     ),
-    source="specs/decoding.yaml:234",
+    source="specs/decoding.yaml:244",
 )
 
-# specs/decoding.yaml:257
+# specs/decoding.yaml:267
 STATIC_GROUPED_QUERY_ATTENTION = OpDef(
     name="grouped_query_attention",
     variant="static",
@@ -216,7 +222,7 @@ STATIC_GROUPED_QUERY_ATTENTION = OpDef(
         "Attention of new tokens to a cache of earlier ones and to each other, by position; r heads of "
         "queries share one of keys."
     ),
-    source="specs/decoding.yaml:257",
+    source="specs/decoding.yaml:267",
 )
 DYN_GROUPED_QUERY_ATTENTION = OpDef(
     name="grouped_query_attention",
@@ -259,10 +265,10 @@ DYN_GROUPED_QUERY_ATTENTION = OpDef(
         "Attention of new tokens to a cache of earlier ones and to each other, by position; r heads of "
         "queries share one of keys."
     ),
-    source="specs/decoding.yaml:257",
+    source="specs/decoding.yaml:267",
 )
 
-# specs/decoding.yaml:454
+# specs/decoding.yaml:465
 STATIC_LINEAR_ATTENTION = OpDef(
     name="linear_attention",
     variant="static",
@@ -288,7 +294,7 @@ STATIC_LINEAR_ATTENTION = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.LINEAR_ATTENTION,
     summary="What queries read of a state to which every token adds its key times its value.",
-    source="specs/decoding.yaml:454",
+    source="specs/decoding.yaml:465",
 )
 DYN_LINEAR_ATTENTION = OpDef(
     name="linear_attention",
@@ -315,5 +321,5 @@ DYN_LINEAR_ATTENTION = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.LINEAR_ATTENTION,
     summary="What queries read of a state to which every token adds its key times its value.",
-    source="specs/decoding.yaml:454",
+    source="specs/decoding.yaml:465",
 )

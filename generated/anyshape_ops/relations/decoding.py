@@ -10,8 +10,10 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, all_, eq, ge, gt, le, lt, sum_
 
 
-# specs/decoding.yaml:117
-def append_at_relation(rule: Rule, *, past: Vec, new: Vec, filled: Vec, gone: Vec | None, size: Any) -> Bound:
+# specs/decoding.yaml:118
+def append_at_relation(
+    rule: Rule, *, past: Vec, new: Vec, filled: Vec, gone: Vec | None, size: Any, rest: Any
+) -> Bound:
     rule.require(eq(len(past), 4), lambda: f"past must have rank 4, got rank {len(past)}")
     rule.require(eq(len(new), 4), lambda: f"new must have rank 4, got rank {len(new)}")
     rule.require(eq(len(filled), 1), lambda: f"filled must have rank 1, got rank {len(filled)}")
@@ -20,16 +22,17 @@ def append_at_relation(rule: Rule, *, past: Vec, new: Vec, filled: Vec, gone: Ve
     e = past[3]
     b = rule.equal(b, new[0], "b of new")
     g = rule.equal(g, new[1], "g of new")
+    s = new[2]
     e = rule.equal(e, new[3], "e of new")
     b = rule.equal(b, filled[0], "b of filled")
     if gone is not None:
         rule.require(eq(len(gone), 1), lambda: f"gone must have rank 1, got rank {len(gone)}")
         b = rule.equal(b, gone[0], "b of gone")
     rule.require(ge(size, 0), lambda: f"room for {size} entries")
-    return rule.bind(outputs={"y": Vec((b, g, size, e))}, b=b, g=g, size=size, e=e)
+    return rule.bind(outputs={"y": Vec((b, g, size, e))}, b=b, g=g, size=size, e=e, rest=rest, s=s)
 
 
-# specs/decoding.yaml:134
+# specs/decoding.yaml:144
 def place_tokens_relation(rule: Rule, *, last: Vec, new: Any, total: Any, capacity: Any, window: Any) -> Bound:
     rule.require(eq(len(last), 1), lambda: f"last must have rank 1, got rank {len(last)}")
     b = last[0]
@@ -49,7 +52,7 @@ def place_tokens_relation(rule: Rule, *, last: Vec, new: Any, total: Any, capaci
     )
 
 
-# specs/decoding.yaml:168
+# specs/decoding.yaml:178
 def causal_conv_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, past: Vec | None) -> Bound:
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     rule.require(eq(len(w), 3), lambda: f"w must have rank 3, got rank {len(w)}")
@@ -71,7 +74,7 @@ def causal_conv_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, past: 
     return rule.bind(outputs={"y": x, "last": Vec((b, c, k - 1))}, b=b, c=c, n=n, k=k)
 
 
-# specs/decoding.yaml:201
+# specs/decoding.yaml:211
 def code_tokens_relation(rule: Rule, *, x: Vec, scale: Vec, like: Vec, packed: bool) -> Bound:
     rule.require(eq(len(x), 4), lambda: f"x must have rank 4, got rank {len(x)}")
     b = x[0]
@@ -84,7 +87,7 @@ def code_tokens_relation(rule: Rule, *, x: Vec, scale: Vec, like: Vec, packed: b
     return rule.bind(outputs={"y": Vec((b, g, s, w))}, b=b, g=g, s=s, e=e, c=c, packed=packed, w=w)
 
 
-# specs/decoding.yaml:234
+# specs/decoding.yaml:244
 def known_tokens_relation(rule: Rule, *, codes: Vec, scale: Vec, packed: bool) -> Bound:
     rule.require(eq(len(codes), 4), lambda: f"codes must have rank 4, got rank {len(codes)}")
     b = codes[0]
@@ -97,7 +100,7 @@ def known_tokens_relation(rule: Rule, *, codes: Vec, scale: Vec, packed: bool) -
     return rule.bind(outputs={"y": Vec((b, g, s, e))}, packed=packed, b=b, g=g, s=s, e=e, d=d)
 
 
-# specs/decoding.yaml:257
+# specs/decoding.yaml:267
 def grouped_query_attention_relation(
     rule: Rule,
     *,
@@ -226,7 +229,7 @@ def grouped_query_attention_relation(
     )
 
 
-# specs/decoding.yaml:454
+# specs/decoding.yaml:465
 def linear_attention_relation(
     rule: Rule,
     *,

@@ -14,11 +14,11 @@ from anyshape.rules import Rule, Vec, sum_
 
 
 # specs/decoding.yaml:21
-def appended(past: Any, new: Any, filled: Any, size: Any, gone: Any=None) -> Any:
+def appended(past: Any, new: Any, filled: Any, size: Any, gone: Any=None, rest: Any=2 ** 63 - 1) -> Any:
     y = np.zeros((*new.shape[:2], size, new.shape[3]), new.dtype)
     for n, at in enumerate(filled):
         first = int(gone[n]) if np.ndim(gone) else 0
-        rows = {j: past[n, :, j] for j in range(min(max(int(at), 0), past.shape[2]))}
+        rows = {j: past[n, :, j] for j in range(past.shape[2]) if j < at or j - first >= rest}
         rows |= {int(at) + j: new[n, :, j] for j in range(new.shape[2])}
         for j, row in rows.items():
             if 0 <= j - first < size:
@@ -104,7 +104,8 @@ def decoded(
     if k.shape[1] != s:
         held = held + s
     pairs = [(o, np.swapaxes(n, 1, 2).astype(n.dtype)) for o, n in ((old_k, k), (old_v, v))]
-    keys, values = (appended(o, n, held, room if rolling else max(room, total), gone).astype(n.dtype) for o, n in pairs)
+    ends = (room, gone) if rolling else (max(room, total), gone, total)
+    keys, values = (appended(o, n, held, *ends).astype(n.dtype) for o, n in pairs)
     known_k, known_v = (appended(o, n, held, room + s if rolling else total).astype(n.dtype) for o, n in pairs)
     wide = np.float64 if q.dtype == np.float64 else np.float32
     many = [np.repeat(a, heads // max(k.shape[2], 1), 1).astype(wide) for a in (known_k, known_v)]
@@ -160,7 +161,7 @@ def read_linearly(
     return (y.reshape(b, n, groups * shared * v.shape[3]).astype(query.dtype), s)
 
 
-# specs/decoding.yaml:117
+# specs/decoding.yaml:118
 def append_at_case(d: Draw) -> Case:
     b = d.dim("b")
     g = d.dim("g")
@@ -168,15 +169,16 @@ def append_at_case(d: Draw) -> Case:
     e = d.dim("e")
     s = d.dim("s")
     size = d.mostly((0, 1, 2, 3, 4), lambda: d.integer())
+    rest = d.integer()
     return Case(
         {"past": Vec((b, g, p, e)), "new": Vec((b, g, s, e)), "filled": Vec((b,)), "gone": d.default(Vec((b,)))},
-        {"size": size},
+        {"size": size, "rest": d.default(rest)},
     )
 
 
-# specs/decoding.yaml:125
-def append_at_reference(past: Any, new: Any, filled: Any, gone: Any, size: Any) -> Any:
-    return appended(past, new, filled, size, gone)
+# specs/decoding.yaml:131
+def append_at_reference(past: Any, new: Any, filled: Any, gone: Any, size: Any, rest: Any) -> Any:
+    return appended(past, new, filled, size, gone, rest)
 
 
 APPEND_AT = Property(
@@ -189,7 +191,7 @@ APPEND_AT = Property(
             {"size": 6},
             {"y": Given((2, 3, 6, 5))},
             None,
-            "specs/decoding.yaml:127",
+            "specs/decoding.yaml:133",
         ),
         Example(
             {
@@ -200,7 +202,7 @@ APPEND_AT = Property(
             {"size": 1},
             {"y": Given(value=((((7,),),),))},
             None,
-            "specs/decoding.yaml:128",
+            "specs/decoding.yaml:134",
         ),
         Example(
             {
@@ -212,30 +214,53 @@ APPEND_AT = Property(
             {"size": 4},
             {"y": Given(value=((((3,), (7,), (8,), (0,)),), (((5,), (9,), (0,), (0,)),)))},
             None,
-            "specs/decoding.yaml:129",
+            "specs/decoding.yaml:135",
+        ),
+        Example(
+            {
+                "past": Given(value=((((1,), (2,), (3,), (4,), (5,)),), (((6,), (7,), (8,), (9,), (0,)),))),
+                "new": Given(value=((((10,),),), (((11,),),))),
+                "filled": Given(value=(2, 1)),
+            },
+            {"size": 6, "rest": 3},
+            {"y": Given(value=((((1,), (2,), (10,), (4,), (5,), (0,)),), (((6,), (11,), (0,), (9,), (0,), (0,)),)))},
+            None,
+            "specs/decoding.yaml:137",
+        ),
+        Example(
+            {
+                "past": Given(value=((((1,), (2,), (3,)),),)),
+                "new": Given(value=((((4,),),),)),
+                "filled": Given(value=(2,)),
+                "gone": Given(value=(1,)),
+            },
+            {"size": 2, "rest": 0},
+            {"y": Given(value=((((2,), (4,)),),))},
+            None,
+            "specs/decoding.yaml:139",
         ),
         Example(
             {"past": Given((1, 1, 1, 1)), "new": Given((1, 1, 1, 1)), "filled": Given((1,))},
             {"size": -1},
             {},
             "room for",
-            "specs/decoding.yaml:131",
+            "specs/decoding.yaml:141",
         ),
         Example(
             {"past": Given((1, 1, 1, 1)), "new": Given((1, 1, 1, 1)), "filled": Given((1,))},
             {"size": 0},
             {"y": Given((1, 1, 0, 1))},
             None,
-            "specs/decoding.yaml:132",
+            "specs/decoding.yaml:142",
         ),
     ),
-    "specs/decoding.yaml:117",
-    asserts=(Refusal(r"room for .* entries", "specs/decoding.yaml:122"),),
-    reference_source="specs/decoding.yaml:125",
+    "specs/decoding.yaml:118",
+    asserts=(Refusal(r"room for .* entries", "specs/decoding.yaml:126"),),
+    reference_source="specs/decoding.yaml:131",
 )
 
 
-# specs/decoding.yaml:134
+# specs/decoding.yaml:144
 def place_tokens_case(d: Draw) -> Case:
     b = d.dim("b")
     new = d.integer()
@@ -246,7 +271,7 @@ def place_tokens_case(d: Draw) -> Case:
     return Case({"last": Vec((b,))}, {"new": new, "total": total, "capacity": capacity, "window": window_given})
 
 
-# specs/decoding.yaml:156
+# specs/decoding.yaml:166
 def place_tokens_reference(last: Any, new: Any, total: Any, capacity: Any, window: Any) -> Any:
     return placed(last, new, total, window, capacity)
 
@@ -261,14 +286,14 @@ PLACE_TOKENS = Property(
             {"new": 1, "total": 5, "capacity": 0},
             {"at": Given(value=(4, 2)), "held": Given(value=(4, 2)), "gone": Given(value=(0, 0))},
             None,
-            "specs/decoding.yaml:158",
+            "specs/decoding.yaml:168",
         ),
         Example(
             {"last": Given(value=(4, 2))},
             {"new": 5, "total": 5, "capacity": 4, "window": 3},
             {"at": Given(value=(0, 0)), "held": Given(value=(0, 0)), "gone": Given(value=(2, 2))},
             None,
-            "specs/decoding.yaml:159",
+            "specs/decoding.yaml:169",
         ),
         Example(
             {"last": Given(value=(4, 5, 6, 7, 8))},
@@ -279,44 +304,44 @@ PLACE_TOKENS = Property(
                 "gone": Given(value=(0, 3, 0, 0, 3)),
             },
             None,
-            "specs/decoding.yaml:160",
+            "specs/decoding.yaml:170",
         ),
         Example(
             {"last": Given(value=(9, 6))},
             {"new": 2, "total": 10, "capacity": 3, "window": 3},
             {"at": Given(value=(8, 5)), "held": Given(value=(3, 3)), "gone": Given(value=(2, 2))},
             None,
-            "specs/decoding.yaml:162",
+            "specs/decoding.yaml:172",
         ),
         Example(
             {"last": Given(value=(3,))},
             {"new": 1, "total": 5, "capacity": -2},
             {"at": Given(value=(3,)), "held": Given(value=(3,)), "gone": Given(value=(0,))},
             None,
-            "specs/decoding.yaml:164",
+            "specs/decoding.yaml:174",
         ),
         Example(
             {"last": Given(value=(4, 0))},
             {"new": 1, "total": 5, "capacity": 1, "window": 1},
             {"at": Given(value=(4, 0)), "held": Given(value=(1, 0)), "gone": Given(value=(1, 0))},
             None,
-            "specs/decoding.yaml:165",
+            "specs/decoding.yaml:175",
         ),
         Example(
             {"last": Given((2,))},
             {"new": 1, "total": 5, "capacity": 0, "window": 1},
             {},
             "a window of",
-            "specs/decoding.yaml:166",
+            "specs/decoding.yaml:176",
         ),
     ),
-    "specs/decoding.yaml:134",
-    asserts=(Refusal(r"a window of .* tokens in a cache of .*", "specs/decoding.yaml:147"),),
-    reference_source="specs/decoding.yaml:156",
+    "specs/decoding.yaml:144",
+    asserts=(Refusal(r"a window of .* tokens in a cache of .*", "specs/decoding.yaml:157"),),
+    reference_source="specs/decoding.yaml:166",
 )
 
 
-# specs/decoding.yaml:168
+# specs/decoding.yaml:178
 def causal_conv_case(d: Draw) -> Case:
     rule = Rule("causal_conv")
     b = d.dim("b")
@@ -334,7 +359,7 @@ def causal_conv_case(d: Draw) -> Case:
     )
 
 
-# specs/decoding.yaml:179
+# specs/decoding.yaml:189
 def causal_conv_reference(x: Any, w: Any, bias: Any, past: Any) -> Any:
     return (
         lambda padded: (
@@ -367,7 +392,7 @@ CAUSAL_CONV = Property(
             {},
             {"y": Given((2, 3, 5)), "last": Given((2, 3, 3))},
             None,
-            "specs/decoding.yaml:194",
+            "specs/decoding.yaml:204",
         ),
         Example(
             {
@@ -379,31 +404,31 @@ CAUSAL_CONV = Property(
             {},
             {"y": Given(value=(((151, 112, 123),),)), "last": Given(value=(((3,),),))},
             None,
-            "specs/decoding.yaml:195",
+            "specs/decoding.yaml:205",
         ),
         Example(
             {"x": Given(value=(((7,),),)), "w": Given(value=(((100, 10, 1),),)), "past": Given(value=(((1, 2),),))},
             {},
             {"y": Given(value=(((127,),),)), "last": Given(value=(((2, 7),),))},
             None,
-            "specs/decoding.yaml:197",
+            "specs/decoding.yaml:207",
         ),
         Example(
             {"x": Given((1, 2, 0)), "w": Given((2, 1, 1))},
             {},
             {"y": Given((1, 2, 0)), "last": Given((1, 2, 0))},
             None,
-            "specs/decoding.yaml:198",
+            "specs/decoding.yaml:208",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/decoding.yaml:199"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/decoding.yaml:209"),
     ),
-    "specs/decoding.yaml:168",
-    asserts=(Refusal(r"a window has at least one tap, got .*", "specs/decoding.yaml:174"),),
-    reference_source="specs/decoding.yaml:179",
+    "specs/decoding.yaml:178",
+    asserts=(Refusal(r"a window has at least one tap, got .*", "specs/decoding.yaml:184"),),
+    reference_source="specs/decoding.yaml:189",
 )
 
 
-# specs/decoding.yaml:201
+# specs/decoding.yaml:211
 def code_tokens_case(d: Draw) -> Case:
     b = d.dim("b")
     s = d.dim("s")
@@ -415,7 +440,7 @@ def code_tokens_case(d: Draw) -> Case:
     return Case({"x": Vec((b, s, g, e)), "scale": c, "like": d_}, {"packed": d.default(packed)})
 
 
-# specs/decoding.yaml:218
+# specs/decoding.yaml:228
 def code_tokens_reference(x: Any, scale: Any, like: Any, packed: Any) -> Any:
     return (
         lambda v: (paired(np.clip(v, -8, 7)) if packed else rounded(v, like.dtype)).astype(like.dtype)
@@ -432,21 +457,21 @@ CODE_TOKENS = Property(
             {},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/decoding.yaml:221",
+            "specs/decoding.yaml:231",
         ),
         Example(
             {"x": Given((2, 3, 2, 3)), "scale": Given((2, 1, 3)), "like": Given(value=(0,), dtype="u8")},
             {"packed": True},
             {"y": Given((2, 2, 3, 2))},
             None,
-            "specs/decoding.yaml:222",
+            "specs/decoding.yaml:232",
         ),
         Example(
             {"x": Given((2, 3, 2, 4)), "scale": Given((3, 1)), "like": Given(value=0, dtype="i8")},
             {},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/decoding.yaml:223",
+            "specs/decoding.yaml:233",
         ),
         Example(
             {
@@ -457,7 +482,7 @@ CODE_TOKENS = Property(
             {},
             {"y": Given(value=((((2, -2, 6, -128, 2),),),), dtype="i8")},
             None,
-            "specs/decoding.yaml:224",
+            "specs/decoding.yaml:234",
         ),
         Example(
             {
@@ -468,7 +493,7 @@ CODE_TOKENS = Property(
             {"packed": True},
             {"y": Given(value=((((106, 14, 138),),),), dtype="u8")},
             None,
-            "specs/decoding.yaml:226",
+            "specs/decoding.yaml:236",
         ),
         Example(
             {
@@ -479,7 +504,7 @@ CODE_TOKENS = Property(
             {},
             {"y": Given(value=((((1, 2),), ((127, 0),)),), dtype="i8")},
             None,
-            "specs/decoding.yaml:228",
+            "specs/decoding.yaml:238",
         ),
         Example(
             {
@@ -490,23 +515,23 @@ CODE_TOKENS = Property(
             {"packed": True},
             {"y": Given(value=((((169,),), ((143,),)),), dtype="u8")},
             None,
-            "specs/decoding.yaml:230",
+            "specs/decoding.yaml:240",
         ),
         Example(
             {"x": Given((2, 3, 2, 4)), "scale": Given((3,)), "like": Given(value=0, dtype="i8")},
             {},
             {},
             "does not broadcast",
-            "specs/decoding.yaml:232",
+            "specs/decoding.yaml:242",
         ),
     ),
-    "specs/decoding.yaml:201",
-    asserts=(Refusal(r"scale .* does not broadcast to .*", "specs/decoding.yaml:208"),),
-    reference_source="specs/decoding.yaml:218",
+    "specs/decoding.yaml:211",
+    asserts=(Refusal(r"scale .* does not broadcast to .*", "specs/decoding.yaml:218"),),
+    reference_source="specs/decoding.yaml:228",
 )
 
 
-# specs/decoding.yaml:234
+# specs/decoding.yaml:244
 def known_tokens_case(d: Draw) -> Case:
     rule = Rule("known_tokens")
     b = d.dim("b")
@@ -519,7 +544,7 @@ def known_tokens_case(d: Draw) -> Case:
     return Case({"codes": Vec((b, g, s, c)), "scale": d_}, {"packed": packed_given})
 
 
-# specs/decoding.yaml:247
+# specs/decoding.yaml:257
 def known_tokens_reference(codes: Any, scale: Any, packed: Any) -> Any:
     return (unpaired(codes) if packed else codes).astype(np.float32) * scale
 
@@ -534,14 +559,14 @@ KNOWN_TOKENS = Property(
             {},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/decoding.yaml:249",
+            "specs/decoding.yaml:259",
         ),
         Example(
             {"codes": Given(value=((((106, 14),),),), dtype="u8"), "scale": Given(value=(1.0, 2.0, 4.0, 0.5))},
             {"packed": True},
             {"y": Given(value=((((2.0, -4.0, 24.0, -4.0),),),))},
             None,
-            "specs/decoding.yaml:250",
+            "specs/decoding.yaml:260",
         ),
         Example(
             {
@@ -551,30 +576,30 @@ KNOWN_TOKENS = Property(
             {},
             {"y": Given(value=((((-64.0, 1.5),), ((2.0, 2.0),)),))},
             None,
-            "specs/decoding.yaml:252",
+            "specs/decoding.yaml:262",
         ),
         Example(
             {"codes": Given(value=((((249,),),),), dtype="u8"), "scale": Given(value=())},
             {"packed": True},
             {},
             "does not broadcast",
-            "specs/decoding.yaml:254",
+            "specs/decoding.yaml:264",
         ),
         Example(
             {"codes": Given(value=((((249,),),),), dtype="u8"), "scale": Given(value=2.0)},
             {"packed": True},
             {"y": Given(value=((((2.0, 14.0),),),))},
             None,
-            "specs/decoding.yaml:255",
+            "specs/decoding.yaml:265",
         ),
     ),
-    "specs/decoding.yaml:234",
-    asserts=(Refusal(r"scale .* does not broadcast to .*", "specs/decoding.yaml:242"),),
-    reference_source="specs/decoding.yaml:247",
+    "specs/decoding.yaml:244",
+    asserts=(Refusal(r"scale .* does not broadcast to .*", "specs/decoding.yaml:252"),),
+    reference_source="specs/decoding.yaml:257",
 )
 
 
-# specs/decoding.yaml:257
+# specs/decoding.yaml:267
 def grouped_query_attention_case(d: Draw) -> Case:
     rule = Rule("grouped_query_attention")
     past_k_there, past_v_there = d.together(2)
@@ -624,7 +649,7 @@ def grouped_query_attention_case(d: Draw) -> Case:
     )
 
 
-# specs/decoding.yaml:349
+# specs/decoding.yaml:359
 def grouped_query_attention_reference(
     q: Any,
     k: Any,
@@ -679,7 +704,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3},
             {"y": Given((2, 3, 4, 5)), "keys": Given((2, 2, 3, 6)), "values": Given((2, 2, 3, 5))},
             None,
-            "specs/decoding.yaml:417",
+            "specs/decoding.yaml:428",
         ),
         Example(
             {
@@ -695,7 +720,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 5, "window": 2},
             {"y": Given((2, 1, 4, 6)), "keys": Given((2, 2, 8, 6)), "values": Given((2, 2, 8, 6))},
             None,
-            "specs/decoding.yaml:419",
+            "specs/decoding.yaml:430",
         ),
         Example(
             {
@@ -714,7 +739,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 4, "scale": 0.5, "softcap": 2.0, "smooth": True, "interleaved": True},
             {"y": Given((1, 2, 2, 4)), "keys": Given((1, 1, 4, 4)), "values": Given((1, 1, 4, 4))},
             None,
-            "specs/decoding.yaml:421",
+            "specs/decoding.yaml:432",
         ),
         Example(
             {
@@ -730,14 +755,14 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 4},
             {"y": Given((2, 2, 2, 3)), "keys": Given((2, 1, 5, 4)), "values": Given((2, 1, 5, 3))},
             None,
-            "specs/decoding.yaml:424",
+            "specs/decoding.yaml:435",
         ),
         Example(
             {"q": Given((2, 3, 2, 4)), "k": Given((2, 3, 2, 4)), "v": Given((2, 3, 2, 3)), "last": Given(value=(2, 1))},
             {"total": 3, "causal": False},
             {"y": Given((2, 3, 2, 3)), "dots": Given((2, 2, 3, 3)), "shares": Given((2, 2, 3, 3))},
             None,
-            "specs/decoding.yaml:426",
+            "specs/decoding.yaml:437",
         ),
         Example(
             {
@@ -758,7 +783,7 @@ GROUPED_QUERY_ATTENTION = Property(
                 "shares": Given((2, 2, 1, 5)),
             },
             None,
-            "specs/decoding.yaml:428",
+            "specs/decoding.yaml:439",
         ),
         Example(
             {
@@ -778,14 +803,14 @@ GROUPED_QUERY_ATTENTION = Property(
                 "shares": Given((1, 2, 3, 5)),
             },
             None,
-            "specs/decoding.yaml:431",
+            "specs/decoding.yaml:442",
         ),
         Example(
             {"q": Given((2, 3, 4, 6)), "k": Given((2, 2, 2, 6)), "v": Given((2, 2, 2, 5)), "last": Given((2,))},
             {"total": 3},
             {},
             "keys and values of",
-            "specs/decoding.yaml:433",
+            "specs/decoding.yaml:444",
         ),
         Example(
             {
@@ -799,7 +824,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3, "window": 3, "rolling": True},
             {},
             "in a cache of",
-            "specs/decoding.yaml:434",
+            "specs/decoding.yaml:445",
         ),
         Example(
             {
@@ -813,7 +838,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3, "window": 0, "rolling": True},
             {},
             "in a cache of",
-            "specs/decoding.yaml:436",
+            "specs/decoding.yaml:447",
         ),
         Example(
             {
@@ -827,14 +852,14 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 5, "window": 1, "rolling": True},
             {"y": Given((1, 2, 2, 3)), "keys": Given((1, 1, 1, 4)), "values": Given((1, 1, 1, 3))},
             None,
-            "specs/decoding.yaml:438",
+            "specs/decoding.yaml:449",
         ),
         Example(
             {"q": Given((2, 3, 4, 6)), "k": Given((2, 3, 2, 6)), "v": Given((2, 3, 2, 5)), "last": Given((2,))},
             {"total": 2},
             {},
             "fewer than",
-            "specs/decoding.yaml:440",
+            "specs/decoding.yaml:451",
         ),
         Example(
             {
@@ -847,7 +872,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 4},
             {},
             "both keys",
-            "specs/decoding.yaml:441",
+            "specs/decoding.yaml:452",
         ),
         Example(
             {
@@ -860,7 +885,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3},
             {},
             "both cosines",
-            "specs/decoding.yaml:442",
+            "specs/decoding.yaml:453",
         ),
         Example(
             {
@@ -873,7 +898,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3},
             {},
             "does not broadcast",
-            "specs/decoding.yaml:443",
+            "specs/decoding.yaml:454",
         ),
         Example(
             {
@@ -887,7 +912,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3},
             {},
             "do not fit",
-            "specs/decoding.yaml:444",
+            "specs/decoding.yaml:455",
         ),
         Example(
             {
@@ -901,7 +926,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 2},
             {"y": Given(value=((((0,),), ((0.66976154,),)),))},
             None,
-            "specs/decoding.yaml:445",
+            "specs/decoding.yaml:456",
         ),
         Example(
             {
@@ -915,7 +940,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 2},
             {"y": Given(value=((((1,),), ((0.73105858,),)),))},
             None,
-            "specs/decoding.yaml:447",
+            "specs/decoding.yaml:458",
         ),
         Example(
             {
@@ -928,31 +953,31 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 1},
             {"y": Given((2, 1, 2, 3))},
             None,
-            "specs/decoding.yaml:450",
+            "specs/decoding.yaml:461",
         ),
         Example(
             {"q": Given((1, 0, 2, 4)), "k": Given((1, 0, 1, 4)), "v": Given((1, 0, 1, 3)), "last": Given(value=(0,))},
             {"total": 0},
             {"y": Given((1, 0, 2, 3)), "keys": Given((1, 1, 0, 4)), "values": Given((1, 1, 0, 3))},
             None,
-            "specs/decoding.yaml:451",
+            "specs/decoding.yaml:462",
         ),
     ),
-    "specs/decoding.yaml:257",
+    "specs/decoding.yaml:267",
     asserts=(
-        Refusal(r"a cache has both keys and values", "specs/decoding.yaml:288"),
-        Refusal(r"a rotation has both cosines and sines", "specs/decoding.yaml:289"),
-        Refusal(r".* pairs do not fit into .* elements", "specs/decoding.yaml:290"),
-        Refusal(r".* keys and values of .* tokens", "specs/decoding.yaml:291"),
-        Refusal(r"a window of .* tokens in a cache of .*", "specs/decoding.yaml:292"),
-        Refusal(r".* tokens are fewer than the .* new ones", "specs/decoding.yaml:293"),
-        Refusal(r"bias .* does not broadcast to .*", "specs/decoding.yaml:294"),
+        Refusal(r"a cache has both keys and values", "specs/decoding.yaml:298"),
+        Refusal(r"a rotation has both cosines and sines", "specs/decoding.yaml:299"),
+        Refusal(r".* pairs do not fit into .* elements", "specs/decoding.yaml:300"),
+        Refusal(r".* keys and values of .* tokens", "specs/decoding.yaml:301"),
+        Refusal(r"a window of .* tokens in a cache of .*", "specs/decoding.yaml:302"),
+        Refusal(r".* tokens are fewer than the .* new ones", "specs/decoding.yaml:303"),
+        Refusal(r"bias .* does not broadcast to .*", "specs/decoding.yaml:304"),
     ),
-    reference_source="specs/decoding.yaml:349",
+    reference_source="specs/decoding.yaml:359",
 )
 
 
-# specs/decoding.yaml:454
+# specs/decoding.yaml:465
 def linear_attention_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -977,7 +1002,7 @@ def linear_attention_case(d: Draw) -> Case:
     )
 
 
-# specs/decoding.yaml:492
+# specs/decoding.yaml:503
 def linear_attention_reference(
     query: Any, key: Any, value: Any, state: Any, decay: Any, beta: Any, groups: Any, shared: Any, scale: Any
 ) -> Any:
@@ -994,7 +1019,7 @@ LINEAR_ATTENTION = Property(
             {"groups": 2, "shared": 2},
             {"y": Given((2, 3, 12)), "last": Given((2, 2, 2, 3))},
             None,
-            "specs/decoding.yaml:505",
+            "specs/decoding.yaml:516",
         ),
         Example(
             {
@@ -1007,21 +1032,21 @@ LINEAR_ATTENTION = Property(
             {"groups": 2, "scale": 0.5},
             {"y": Given((2, 3, 6)), "last": Given((2, 2, 2, 3))},
             None,
-            "specs/decoding.yaml:506",
+            "specs/decoding.yaml:517",
         ),
         Example(
             {"query": Given((1, 2, 6)), "key": Given((1, 2, 6)), "value": Given((1, 2, 2)), "decay": Given((1, 2, 6))},
             {"groups": 2},
             {"y": Given((1, 2, 2))},
             None,
-            "specs/decoding.yaml:508",
+            "specs/decoding.yaml:519",
         ),
         Example(
             {"query": Given((2, 3, 4)), "key": Given((2, 3, 4)), "value": Given((2, 3, 6)), "beta": Given((2, 3, 1))},
             {"groups": 2},
             {"y": Given((2, 3, 6)), "last": Given((2, 2, 2, 3))},
             None,
-            "specs/decoding.yaml:509",
+            "specs/decoding.yaml:520",
         ),
         Example(
             {
@@ -1034,28 +1059,28 @@ LINEAR_ATTENTION = Property(
             {"groups": 2},
             {"y": Given((2, 0, 6)), "last": Given((2, 2, 2, 3))},
             None,
-            "specs/decoding.yaml:510",
+            "specs/decoding.yaml:521",
         ),
         Example(
             {"query": Given((2, 3, 0)), "key": Given((2, 3, 0)), "value": Given((2, 3, 0))},
             {"groups": -1, "shared": -1},
             {},
             "groups of",
-            "specs/decoding.yaml:511",
+            "specs/decoding.yaml:522",
         ),
         Example(
             {"query": Given((2, 3, 4)), "key": Given((2, 3, 4)), "value": Given((2, 3, 6)), "decay": Given((2, 3, 3))},
             {"groups": 2},
             {},
             "neither one for each",
-            "specs/decoding.yaml:512",
+            "specs/decoding.yaml:523",
         ),
         Example(
             {"query": Given((2, 3, 4)), "key": Given((2, 3, 4)), "value": Given((2, 3, 6)), "beta": Given((2, 3, 3))},
             {"groups": 2},
             {},
             "neither one nor",
-            "specs/decoding.yaml:513",
+            "specs/decoding.yaml:524",
         ),
         Example(
             {
@@ -1066,37 +1091,37 @@ LINEAR_ATTENTION = Property(
             {"groups": 1},
             {"y": Given(value=(((1.41421356,),),)), "last": Given(value=((((2.0,), (0.0,)),),))},
             None,
-            "specs/decoding.yaml:514",
+            "specs/decoding.yaml:525",
         ),
         Example(
             {"query": Given((2, 3, 0)), "key": Given((2, 3, 0)), "value": Given((2, 3, 6))},
             {"groups": 1, "shared": -1},
             {},
             "groups of",
-            "specs/decoding.yaml:516",
+            "specs/decoding.yaml:527",
         ),
         Example(
             {"query": Given((2, 3, 0)), "key": Given((2, 3, 0)), "value": Given((2, 3, 0))},
             {"groups": -1},
             {},
             "groups of",
-            "specs/decoding.yaml:517",
+            "specs/decoding.yaml:528",
         ),
         Example(
             {"query": Given((1, 2, 0)), "key": Given((1, 2, 0)), "value": Given((1, 2, 4))},
             {"groups": 2},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/decoding.yaml:518",
+            "specs/decoding.yaml:529",
         ),
     ),
-    "specs/decoding.yaml:454",
+    "specs/decoding.yaml:465",
     asserts=(
-        Refusal(r".* groups of .* queries", "specs/decoding.yaml:471"),
+        Refusal(r".* groups of .* queries", "specs/decoding.yaml:482"),
         Refusal(
-            r"decay of .* is neither one for each of .* groups nor for each of .* elements", "specs/decoding.yaml:472"
+            r"decay of .* is neither one for each of .* groups nor for each of .* elements", "specs/decoding.yaml:483"
         ),
-        Refusal(r"beta of .* is neither one nor one for each of .* groups", "specs/decoding.yaml:474"),
+        Refusal(r"beta of .* is neither one nor one for each of .* groups", "specs/decoding.yaml:485"),
     ),
-    reference_source="specs/decoding.yaml:492",
+    reference_source="specs/decoding.yaml:503",
 )

@@ -149,9 +149,9 @@ class Kernel:
     """Native code for a group. `scratch` is the bytes that each part needs, 64-byte aligned, with no initial contents.
 
     `schedule` names the forms that were used, for counters; `imports` are symbols of the micro-kernel library. `reusable`: (output, input)
-    positions that may be the same memory if they have one size, one input for one output. `work`: rough cycles of all parts together; 0 if
-    the first part does everything. `pieces`: at most how many parts have work, if that is few. `polls`: the kernel itself tests whether it
-    is to stop; any other is run in more parts if it takes long.
+    positions that may be the same memory if they have one size, one input for one output; `overwrites`: if they have one shape. `work`:
+    rough cycles of all parts together; 0 if the first part does everything. `pieces`: at most how many parts have work, if that is few.
+    `polls`: the kernel itself tests whether it is to stop; any other is run in more parts if it takes long.
     """
 
     symbol: str
@@ -164,6 +164,7 @@ class Kernel:
     schedule: tuple[str, ...]
     imports: tuple[str, ...] = ()
     reusable: tuple[tuple[int, int], ...] = ()
+    overwrites: tuple[tuple[int, int], ...] = ()
     work: Size = 0
     pieces: Size | None = None
     polls: bool = False

@@ -28,7 +28,7 @@ from anyshape.lower.llvm.types import I32, const
 from anyshape.lower.schedule.kernel_schedule import KernelSchedule, schedule_group
 from anyshape.lower.schedule.products import Product
 from anyshape.lower.schedule.recurrence import Recurrence
-from anyshape.lower.schedule.reuse import reusable
+from anyshape.lower.schedule.reuse import ReusePairs, reuse_pairs
 from anyshape.lower.target import Target
 
 _NAME = "anyshape_kernel"
@@ -77,6 +77,7 @@ def _lowered(group: Group, schedule: KernelSchedule, target: Target) -> Kernel:
     text = module.text()
     symbol = "k" + hashlib.sha256(text.encode()).hexdigest()[:20]
     phases = [p for p in schedule.phases if not isinstance(p, Recurrence | LoweredProcedure)]
+    pairs = reuse_pairs(phases, operands, group.outputs) if len(phases) == len(schedule.phases) else ReusePairs()
     return Kernel(
         symbol=symbol,
         code=WrittenCode(text.replace(_NAME, symbol)),
@@ -87,7 +88,8 @@ def _lowered(group: Group, schedule: KernelSchedule, target: Target) -> Kernel:
         errors=errors,
         schedule=tuple(name for p in schedule.phases for name in form_names(p)),
         imports=tuple(module.imports),
-        reusable=reusable(phases, operands, group.outputs) if len(phases) == len(schedule.phases) else (),
+        reusable=pairs.by_size,
+        overwrites=pairs.by_shape,
         work=schedule.work(lanes, target),
         pieces=schedule.pieces,
         polls=schedule.polls,

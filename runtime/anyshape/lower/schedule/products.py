@@ -97,7 +97,7 @@ class Product:
     codes: Codes | None = None
     """What a and b are where both are bytes; the stores correct the sums by what follows."""
     few: Distributed | None = None
-    """The sum for few rows, whose columns are computed where they are used: scales of blocks are multiplied after their sums."""
+    """The sum for few rows, whose columns are computed where they are used: scales of blocks are multiplied after the sums of one row."""
     ahead: tuple[Store, ...] = ()
     """What every part computes for itself before: sums of operands."""
     known: tuple[ConstantSums, ...] = ()

@@ -9,11 +9,15 @@ their own, so that nothing else can come in between.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
+from anyshape.dims import Dim, Size
 from anyshape.equations import Tensor
-from anyshape.lower.ir.dag import Access, Affine, DagNode, Load, LoopVar, Reduction
+from anyshape.lower.ir.dag import Access, Affine, DagNode, Load, LoopVar, Reduction, affine
 from anyshape.lower.ir.stores import Ordered, Store
 from anyshape.lower.schedule.products import Product
 from anyshape.lower.schedule.tree import Loop, Scope
@@ -24,13 +28,20 @@ if TYPE_CHECKING:
     Phase: TypeAlias = Scope | Product | Blocked | Ordered
 
 Loads = list[Access]
+Equal: TypeAlias = Mapping[Dim, Size]
+"""What dims are: symbols, or minima and the like, that are factors of the terms of sizes."""
 
 
-def reusable(
-    phases: Sequence[Phase], operands: Sequence[object], outputs: Sequence[Tensor]
-) -> tuple[tuple[int, int], ...]:
-    """Pairs (position of the result, position of the operand); several may name one operand, of which one can be used, and only if both
-    have the same size."""
+@dataclass(frozen=True, eq=False, slots=True)
+class ReusePairs:
+    """Pairs (position of the result, position of the operand); several may name one operand, of which one can be used. `by_size`: the two
+    may be one memory if they have the same size; `by_shape`: if they have the same shape, which more pairs may be."""
+
+    by_size: tuple[tuple[int, int], ...] = ()
+    by_shape: tuple[tuple[int, int], ...] = ()
+
+
+def reuse_pairs(phases: Sequence[Phase], operands: Sequence[object], outputs: Sequence[Tensor]) -> ReusePairs:
     loads, readers = LoadsOf(), _readers(phases)
     stored: dict[Tensor, list[tuple[Phase, Store]]] = {}
     for p in phases:
@@ -40,16 +51,52 @@ def reusable(
     for j, operand in enumerate(operands):
         if isinstance(operand, Tensor) and len(readers.get(operand, ())) == 1:
             by_phase.setdefault(next(iter(readers[operand])), []).append((j, operand))
-    pairs: list[tuple[int, int]] = []
+    by_size: list[tuple[int, int]] = []
+    by_shape: list[tuple[int, int]] = []
     for k, result in enumerate(outputs):
         own = stored.get(result, ())
         if len(own) != 1 or not own[0][1].access.is_plain:
             continue
         ((phase, store),) = own
         for j, operand in by_phase.get(phase, ()):
-            if _same_width(operand, result) and loads.is_safe(phase, operand, store):
-                pairs.append((k, j))
-    return tuple(pairs)
+            if not _same_width(operand, result):
+                continue
+            equal = _equal_dims(operand, result)
+            if loads.is_safe(phase, operand, store):
+                by_size.append((k, j))
+                by_shape += [(k, j)] if equal is not None else []
+            elif equal and loads.is_safe(phase, operand, store, equal):
+                by_shape.append((k, j))
+    return ReusePairs(tuple(by_size), tuple(by_shape))
+
+
+def _equal_dims(a: Tensor, b: Tensor) -> Equal | None:
+    """What dims are if two tensors have the same shape; None if they cannot have it, or if it does not say what a dim is."""
+    equal: dict[Dim, Size] = {}
+    if len(a.shape) != len(b.shape):
+        return None
+    for m, n in zip(a.shape, b.shape, strict=True):
+        m, n = _with_equal(m, equal), _with_equal(n, equal)
+        if m == n:
+            continue
+        dim, size = next(((d, e) for d, e in ((n, m), (m, n)) if isinstance(d, Dim) and _is_apart(d, e)), (None, 0))
+        if dim is None:
+            return None
+        equal = {d: _with_equal(e, {dim: size}) for d, e in equal.items()} | {dim: size}
+    return equal
+
+
+def _is_apart(dim: Dim, size: Size) -> bool:
+    """Whether a dim is no sum or product, and no term of a size."""
+    return dim.atom is not None and not (isinstance(size, Dim) and dim.atom in {a for m, _ in size.terms for a in m})
+
+
+def _with_equal(size: Size, equal: Equal) -> Size:
+    """The size with the dims that are its terms' factors replaced."""
+    if not isinstance(size, Dim):
+        return size
+    terms = (prod((equal.get(a.dim, a.dim) for a in monomial), start=factor) for monomial, factor in size.terms)
+    return sum(terms, start=0)
 
 
 def _readers(phases: Sequence[Phase]) -> dict[Tensor, set[Phase]]:
@@ -77,16 +124,16 @@ class LoadsOf:
         self._loops: dict[Loop, dict[Tensor, Loads]] = {}
         self._last: dict[Store, dict[Tensor, int]] = {}
 
-    def is_safe(self, step: object, operand: Tensor, store: Store) -> bool:
-        """Whether the store may overwrite the operand, which no other step reads."""
+    def is_safe(self, step: object, operand: Tensor, store: Store, equal: Equal = MappingProxyType({})) -> bool:
+        """Whether the store may overwrite the operand, which no other step reads; where dims are what `equal` says."""
         if isinstance(step, Product):
             if any(a.tensor is operand for a in step.accesses) or _loads(step.values, operand):
                 return False
             loads = _loads(_roots(step.stores), operand)
-            return all(matches(a, store) for a in loads) and not self._read_after(step.stores, store, operand)
-        return isinstance(step, Scope) and self._is_safe_in_rows(step, operand, store)
+            return all(matches(a, store, equal) for a in loads) and not self._read_after(step.stores, store, operand)
+        return isinstance(step, Scope) and self._is_safe_in_rows(step, operand, store, equal)
 
-    def _is_safe_in_rows(self, scope: Scope, operand: Tensor, store: Store) -> bool:
+    def _is_safe_in_rows(self, scope: Scope, operand: Tensor, store: Store, equal: Equal) -> bool:
         """Whether loops before the store's read whole rows, its own loop the element itself, and later ones nothing."""
         rows = frozenset(scope.variables)
         if not rows <= store.access.address.domain:
@@ -98,7 +145,7 @@ class LoadsOf:
                 return False
             if isinstance(step, Loop) and store in step.stores:
                 written = True
-                if not all(matches(a, store) for a in loads) or self._read_after(step.stores, store, operand):
+                if not all(matches(a, store, equal) for a in loads) or self._read_after(step.stores, store, operand):
                     return False
             elif not all(is_in_row(a, store, rows) for a in loads):
                 return False
@@ -123,8 +170,17 @@ class LoadsOf:
         return known.get(operand, -1) > stores.index(store)
 
 
-def matches(load: Access, store: Store) -> bool:
-    return load.is_plain and load.address == store.access.address
+def matches(load: Access, store: Store, equal: Equal = MappingProxyType({})) -> bool:
+    """Whether a load is of the element that the store writes; with `equal`, if dims are what it says. What bounds leave out is not
+    loaded."""
+    if not equal:
+        return load.is_plain and load.address == store.access.address
+    own, other = (_address_with(x.address, equal) for x in (load, store.access))
+    return not (load.checks or own.lets) and own == other
+
+
+def _address_with(a: Affine, equal: Equal) -> Affine:
+    return affine([(v, _with_equal(c, equal)) for v, c in a.terms], _with_equal(a.offset, equal), a.lets)
 
 
 def is_in_row(load: Access, store: Store, rows: frozenset[LoopVar]) -> bool:

@@ -80,7 +80,7 @@ class WindowProducts:
                 moved = {p.position for p in windows.staged.moving}
             batch = tuple(v for v in stores[0].variables if v is not m and v not in moved)
             operand: ColumnOperand = ComputedColumns(b, over) if windows is None else WindowColumns(b, over, windows)
-            few = distributed(self.dag, tuple(stores), reduction)
+            few = distributed(self.dag, tuple(stores), reduction, m)
             return Product(
                 sum=reduction, a=InMemory(access), b=operand, m=m, n=n, k=k, batch=batch, stores=tuple(stores), few=few, ahead=ahead
             )  # fmt: skip

@@ -30,6 +30,7 @@ from anyshape.vm.compiling.list_arguments import Writer
 from anyshape.vm.compiling.list_code import LIST_EMITTERS, Holds
 from anyshape.vm.compiling.liveness import Liveness, analyse
 from anyshape.vm.compiling.memory_plan import memory_plan
+from anyshape.vm.compiling.overwriting import overwrites
 from anyshape.vm.program.blocks import result_dtypes
 from anyshape.vm.program.invocation import Invocation
 from anyshape.vm.program.memory_plan import MemoryPlan
@@ -99,6 +100,7 @@ class Codegen(Emission):
             memory=self.plan(),
             notes=self.notes or {},
             roomy=self.arena.roomy,
+            overwrites=overwrites(self.schedule, self.liveness, self.storages),
         )
 
     def plan(self) -> MemoryPlan:

@@ -200,6 +200,10 @@ class Continued:
         return rebuild(self.f, mapping, params, self.tail_nodes), tuple(passed), mapping
 
     @property
+    def overwrites(self) -> tuple[tuple[int, int], ...]:
+        return ()  # each call may run another program
+
+    @property
     def programs(self) -> tuple[Program, ...]:
         return tuple(p for plan in self._plans() for p in plan.programs)
 
@@ -239,6 +243,10 @@ class ContinuedBy:
 
     def by(self, options: Options) -> Plan:
         return self._plan.by(options)
+
+    @property
+    def overwrites(self) -> tuple[tuple[int, int], ...]:
+        return ()
 
     @property
     def programs(self) -> tuple[Program, ...]:

@@ -6,7 +6,7 @@ In: a `KernelStep` of a schedule. Out: a `LoweredStep`: a kernel and its argumen
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
@@ -39,8 +39,9 @@ ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32)
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class LoweredStep:
     """A kernel and its arguments. `inputs` are tensors of the step or constants laid out at compile time; `scratch`: bytes of one part.
-    `reusable`: pairs of an output and an input that may be the same memory. `parts`: number of threads that its work is worth, by the
-    threads there are; `slices`: number of pieces that run one after the other, so that a call can stop between them."""
+    `reusable`: pairs of an output and an input that may be the same memory, `overwrites`: if they have one shape. `parts`: number of
+    threads that its work is worth, by the threads there are; `slices`: number of pieces that run one after the other, so that a call can
+    stop between them."""
 
     kernel: CallableKernel
     scalars: tuple[Size | Cond, ...]
@@ -48,6 +49,7 @@ class LoweredStep:
     outputs: tuple[Tensor, ...]
     scratch: Size
     reusable: tuple[tuple[Tensor, Tensor], ...] = ()
+    overwrites: tuple[tuple[Tensor, Tensor], ...] = ()
     parts: Size = 1
     slices: Size = 1
 
@@ -179,15 +181,19 @@ class NativeKernels:
             kernel = self._lowering.lower(group)
         operands = tuple(i.array if isinstance(i, PackedConstant) else i for i in kernel.inputs)
         native = self._native(kernel, step)
-        pairs = ((kernel.outputs[k], kernel.inputs[j]) for k, j in kernel.reusable)
-        reusable = tuple((to, source) for to, source in pairs if not isinstance(source, PackedConstant))
+
+        def tensors(pairs: Sequence[tuple[int, int]]) -> tuple[tuple[Tensor, Tensor], ...]:
+            named = ((kernel.outputs[k], kernel.inputs[j]) for k, j in pairs)
+            return tuple((to, source) for to, source in named if not isinstance(source, PackedConstant))
+
         return LoweredStep(
             kernel=native,
             scalars=kernel.scalars,
             inputs=operands,
             outputs=kernel.outputs,
             scratch=kernel.scratch,
-            reusable=reusable,
+            reusable=tensors(kernel.reusable),
+            overwrites=tensors(kernel.overwrites),
             parts=parts_worth(kernel.work, kernel.pieces),
             slices=1 if kernel.polls else slices_worth(kernel.work, kernel.pieces),
         )

@@ -98,6 +98,10 @@ class PaddedPlan:
         self._plan.release()
 
     @property
+    def overwrites(self) -> tuple[tuple[int, int], ...]:
+        return ()  # each call may run another program
+
+    @property
     def programs(self) -> tuple[Program, ...]:
         return self._plan.programs
 

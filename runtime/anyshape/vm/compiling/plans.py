@@ -80,6 +80,11 @@ class Plan(Protocol):
         ...
 
     @property
+    def overwrites(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of a result and of the argument in whose memory it may be computed (`Program.overwrites`)."""
+        ...
+
+    @property
     def bytes(self) -> int:
         """Memory for intermediate values that idle contexts keep."""
         ...
@@ -332,7 +337,9 @@ class ProgramPlan:
 
     def _run_arrays(self, arrays: Sequence[Array], places: Sequence[Array | None]) -> list[Array]:
         results = self._run_once(arrays, places)
-        return results if results is not None else self.general().run(arrays, places)
+        if results is not None:
+            return results
+        return self.general().run(arrays, () if self.overwrites else places)  # it may read what would be overwritten
 
     def _run_once(self, arrays: Sequence[Array], places: Sequence[Array | None]) -> list[Array] | None:
         """Runs the program once; None where a guard declines."""
@@ -392,6 +399,10 @@ class ProgramPlan:
     @property
     def programs(self) -> tuple[Program, ...]:
         return (self.program, *(self._general.programs if self._general is not None else ()))
+
+    @property
+    def overwrites(self) -> tuple[tuple[int, int], ...]:
+        return self._program.overwrites
 
     @property
     def bytes(self) -> int:

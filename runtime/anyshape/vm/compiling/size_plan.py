@@ -212,6 +212,10 @@ class SizePlan:
             plan.release()
 
     @property
+    def overwrites(self) -> tuple[tuple[int, int], ...]:
+        return ()  # each call may run another program
+
+    @property
     def programs(self) -> tuple[Program, ...]:
         return tuple(p for plan in (self.generic, *list(self._plans.values())) for p in plan.programs)
 

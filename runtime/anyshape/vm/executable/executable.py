@@ -246,7 +246,7 @@ class Executable:
 
     def _run_into(self, arguments: list[Array], outputs: Mapping[str, Array]) -> list[Array]:
         """Runs the model with destinations: results are computed there where that is possible, else copied."""
-        results = self._run(arguments, self._places.plan(outputs, arguments))
+        results = self._run(arguments, self._places.plan(outputs, arguments, self.plan.overwrites))
         for name, place in outputs.items():
             k = self._places.number(name)
             if results[k] is not place:

@@ -68,6 +68,7 @@ def tables_of(
         w for d, t in zip(dtypes, types or ()) for w in (id(d), -1 if t.rank is None else t.rank, d.itemsize)
     ]
     results = [np.dtype(r.dtype.numpy) for r in program.results]
+    overwritten = dict(reversed(program.overwrites))  # the first argument of each result
     ranks = [0] * len(program.arguments)
     for _, op, o in program.instructions():
         if op is Op.DIM and isinstance(o[1], int) and isinstance(o[2], int):
@@ -79,7 +80,7 @@ def tables_of(
         constants=_words(constants),
         kernels=_words(kernels),
         argument_types=_words(argument_types or [0, -1, 0] * len(program.arguments)),
-        result_types=_words([w for d in results for w in (id(d), d.itemsize)]),
+        result_types=_words([w for k, d in enumerate(results) for w in (id(d), d.itemsize, overwritten.get(k, -1))]),
         ranks=tuple(ranks),
         kept=(*dtypes, *results),
         varying=varying,

@@ -2,7 +2,7 @@
 
 In: a state whose arguments are bound, with the dims of the result in the frame. Out: yes, or no: then Python raises what is wrong,
 or computes elsewhere and copies. A destination must be an array of the result's dtype and dims, dense and writable, and share no memory
-with an argument or with another destination.
+with an argument or with another destination; it may be the argument of the same dims that the program may overwrite with the result.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def can_be_given(f: FunctionBuilder) -> None:
         _refuse(f, f.compare("ne", f.load(own, I64, each.index), f.load(dims, I64, each.index)))
     start = f.load(field(f, place, DATA), I64)
     end = f.call("end_of", I64, [start, own, rank, f.load(type_, I64, 1)])
-    _apart_from_arguments(f, state, start, end)
+    _apart_from_arguments(f, state, (own, rank), (start, end), f.load(type_, I64, 2))
     with f.for_range(0, f.load(state, I64, Word.RESULT_COUNT)) as each:
         other = f.load(destinations, PTR, each.index)
         there = f.compare("ne", f.convert("ptrtoint", other, I64), 0)
@@ -52,13 +52,23 @@ def can_be_given(f: FunctionBuilder) -> None:
     f.ret(const(I1, 1))
 
 
-def _apart_from_arguments(f: FunctionBuilder, state: Val, start: Val, end: Val) -> None:
+def _apart_from_arguments(
+    f: FunctionBuilder, state: Val, shape: tuple[Val, Val], memory: tuple[Val, Val], overwritten: Val
+) -> None:
+    """Refuses memory that overlaps an argument, unless it is all of the argument `overwritten`, in the same shape (dims and rank)."""
+    (dims, rank), (start, end) = shape, memory
     bound, types = f.load(state, PTR, Word.ARGUMENTS), f.load(state, PTR, Word.ARGUMENT_TYPES)
     with f.for_range(0, f.load(state, I64, Word.ARGUMENT_COUNT)) as each:
         pair, fit = f.gep(bound, f.shl(each.index, 1), I64), f.gep(types, f.mul(each.index, ARGUMENT_WORDS), I64)
         at = f.load(pair, I64)
         until = f.call("end_of", I64, [at, f.load(pair, PTR, 1), f.load(fit, I64, 1), f.load(fit, I64, 2)])
-        _refuse_overlap(f, start, end, at, until)
+        is_whole = f.and_(f.compare("eq", start, at), f.compare("eq", end, until))
+        is_own = f.and_(f.compare("eq", each.index, overwritten), f.compare("eq", f.load(fit, I64, 1), rank))
+        with f.if_(f.not_(f.and_(is_whole, is_own))):
+            _refuse_overlap(f, start, end, at, until)
+        with f.if_(is_own), f.for_range(0, rank) as axis:
+            own = f.load(f.load(pair, PTR, 1), I64, axis.index)
+            _refuse(f, f.and_(is_whole, f.compare("ne", own, f.load(dims, I64, axis.index))))
 
 
 def _refuse(f: FunctionBuilder, cond: Val) -> None:

@@ -39,7 +39,7 @@ class Word(IntEnum):
     ARGUMENT_TYPES = 15
     """Address of the dtype object, rank and bytes of an element, per argument."""
     RESULT_TYPES = 16
-    """Address of the dtype object and bytes of an element, per result."""
+    """Address of the dtype object, bytes of an element, and number of the argument that it may be computed over, or -1; per result."""
     DESTINATIONS = 17
     """Address of the object that is the caller's destination for a result, or 0, per result."""
     ARRAY_TYPE = 18
@@ -91,7 +91,7 @@ class Word(IntEnum):
     COUNT = 43
 
 
-ARGUMENT_WORDS, RESULT_WORDS = 3, 2
+ARGUMENT_WORDS, RESULT_WORDS = 3, 3
 """Number of words per entry of ARGUMENT_TYPES and of RESULT_TYPES."""
 
 

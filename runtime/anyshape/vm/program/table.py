@@ -247,6 +247,8 @@ class Program:
     """Number of words that a function returns."""
     roomy: tuple[int, ...] = ()
     """Regions of which typical calls need more than `arena.ROOMY`, however little the first call may need."""
+    overwrites: tuple[tuple[int, int], ...] = ()
+    """Numbers of results and of the arguments that each may be computed over, if a caller passes one array of the same shape for both."""
 
     def instructions(self) -> Iterator[tuple[int, Op, tuple[InstructionOperand, ...]]]:
         """(word, opcode, operands), a counted list as a tuple. Raises VerifyError where the table is damaged."""

@@ -1,12 +1,13 @@
 """Destinations: the caller's arrays for results, and which of them results can be computed in. There are none for lists.
 
 In: the mapping `outputs` of `run`. Out: for every result the array to compute it in, or None: then it is computed elsewhere and copied. A
-result is not computed where an argument or another result lies, nor in memory that is not dense.
+result is not computed where an argument or another result lies, unless it is the argument that the program may overwrite with this result,
+nor in memory that is not dense.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,11 +42,15 @@ class Destinations:
             places[self._numbers[name][0]] = place
         return places
 
-    def plan(self, outputs: Mapping[str, Any], arguments: Sequence[Any]) -> list[Array | None]:
-        """Chooses the destinations in which results can be computed. Raises ArgumentError for a name that no result has, and for a
-        destination that is not a writable array of the result's dtype."""
+    def plan(
+        self, outputs: Mapping[str, Any], arguments: Sequence[Any], overwrites: Collection[tuple[int, int]] = ()
+    ) -> list[Array | None]:
+        """Chooses the destinations in which results can be computed. `overwrites`: pairs of a result and of the argument that it may be
+        computed over. Raises ArgumentError for a name that no result has, and for a destination that is not a writable array of the
+        result's dtype."""
         places: list[Array | None] = [None] * len(self._results)
-        taken = [(at := address_of(a), at + a.nbytes) for a in arguments if isinstance(a, np.ndarray)]
+        lying = [(j, address_of(a), a) for j, a in enumerate(arguments) if isinstance(a, np.ndarray)]
+        taken = [(at, at + a.nbytes, j) for j, at, a in lying]
         for name, place in outputs.items():
             if name not in self._numbers:
                 raise ArgumentError(f"there is no output {name}; the outputs are {', '.join(self._numbers)}")
@@ -56,9 +61,10 @@ class Destinations:
                 continue
             start = address_of(place)
             end = start + place.nbytes
-            if all(start >= e or s >= end for s, e in taken):
+            met = [j for s, e, j in taken if start < e and s < end]
+            if not met or (len(met) == 1 and (k, met[0]) in overwrites and _is_same(place, arguments[met[0]])):
                 places[k] = place
-            taken.append((start, end))
+            taken.append((start, end, _RESULT))
         return places
 
     def _refuse(self, name: str, dtype: Any, place: Any) -> None:
@@ -68,6 +74,15 @@ class Destinations:
 
     def unfit(self, number: int, dims: tuple[int, ...], place: Array) -> ArgumentError:
         return unfit_destination(self._results[number], dims, place)
+
+
+_RESULT = -1
+"""The place of another result, which is no argument."""
+
+
+def _is_same(a: Array, b: Array) -> bool:
+    """Whether two arrays are the same elements of the same memory, densely."""
+    return address_of(a) == address_of(b) and a.shape == b.shape and a.dtype == b.dtype and b.flags.c_contiguous
 
 
 def _demand_apart(name: str, place: Any, outputs: Mapping[str, Any]) -> None:

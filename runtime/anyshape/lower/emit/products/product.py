@@ -70,14 +70,19 @@ class _ProductEmission:
         self.epilogue = ProductEpilogue(ctx, p, self.tiles.lanes)
 
     def run(self, prepacked: Tensor | None) -> None:
-        ctx, scope = self.ctx, self.few_rows()
+        ctx, f, scope = self.ctx, self.ctx.f, self.few_rows()
         if scope is None:
             self.contract(prepacked)
             return
-        few = ctx.f.compare("le", ctx.sizes.of(self.p.m.extent), FEW)
-        with ctx.levels.when(few, certain=True):
+        rows = ctx.sizes.of(self.p.m.extent)
+        together = self.rows_together()
+        few = 1 if together else FEW
+        with ctx.levels.when(f.compare("le", rows, few), certain=True):
             emit_versions(ctx, scope)
-        with ctx.levels.when(ctx.f.not_(few), certain=True):
+        for count, of_rows in together.items():
+            with ctx.levels.when(f.compare("eq", rows, count), certain=True):
+                emit_versions(ctx, of_rows)
+        with ctx.levels.when(f.compare("gt", rows, max(together, default=few)), certain=True):
             self.contract(prepacked)
 
     def contract(self, prepacked: Tensor | None) -> None:
@@ -112,6 +117,14 @@ class _ProductEmission:
         if scope.vector is not p.n or set(scope.variables) != set(variables):
             return None
         return replace(scope, variables=variables, steps=self.tried(scope))
+
+    def rows_together(self) -> dict[int, Scope]:
+        """The scopes of two rows and more that are summed at once, by their number, if there are any."""
+        p = self.p
+        scopes = {} if p.few is None else {k: plan(list(stores)) for k, stores in enumerate(p.few.together, 2)}
+        variables = (*p.batch, p.n)
+        fit = all(s.vector is p.n and set(s.variables) == set(variables) for s in scopes.values())
+        return {k: replace(s, variables=variables) for k, s in scopes.items()} if fit else {}
 
     def tried(self, scope: Scope) -> list[Scope | Loop]:
         """The steps for few rows, with the sum of sums tried first, if there is one that has the loops of the sum."""

@@ -2,7 +2,8 @@
 
 In: a scope that stores one value, either a bare copy or a choice whose condition does not vary along the vector (old entries of a cache
 or new ones, a row of pads or of the operand). Out: a loop for each alternative, of which a row runs one. An alternative that would
-copy a row onto itself, since operand and result are the same memory, does nothing. What is copied in long rows is copied by the C
+copy a row onto itself, since operand and result are the same memory, does nothing; where that holds for all rows, there are loops over the
+others alone, as far as the condition tells their range. What is copied in long rows is copied by the C
 library, in pieces: where the processor has an instruction for it, memory that is overwritten whole is not read first.
 """
 
@@ -13,11 +14,13 @@ from collections.abc import Sequence
 
 from anyshape import dims
 from anyshape.dims import Size
+from anyshape.lower.analyse.empty_iterations import conditions_of
+from anyshape.lower.emit.loops.empty_loops import Spans
 from anyshape.lower.emit.loops.inner_loop import emit_loop
 from anyshape.lower.emit.loops.nest import nest, vector_range, vector_share
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
-from anyshape.lower.ir.dag import DagNode, Load, LoopVar, Operation
+from anyshape.lower.ir.dag import DagNode, Load, LoopVar, Operation, affine
 from anyshape.lower.ir.padded import padded_load
 from anyshape.lower.ir.stores import Store
 from anyshape.lower.llvm.builder import FunctionBuilder
@@ -68,7 +71,18 @@ def emit_choices(ctx: KernelContext, scope: Scope, store: Store, tiers: Sequence
                 nest(ctx, outer[:-2], short_rows, split=split)
         if short.number != 1:
             with ctx.levels.when(ctx.f.not_(short), certain=True):
-                nest(ctx, outer, body, split=split)
+                by_choice()
+
+    def by_choice() -> None:
+        stays = _stays_elsewhere(ctx, store, along, outer)
+        if stays is None:
+            nest(ctx, outer, body, split=split)
+            return
+        condition, holds = stays
+        with ctx.levels.when(holds, certain=True):
+            nest(ctx, outer, body, split=split, spans=Spans(ctx, outer, where=condition))
+        with ctx.levels.when(ctx.f.not_(holds), certain=True):
+            nest(ctx, outer, body, split=split)
 
     joined = _joined(ctx, store, along, outer)
     if not joined:
@@ -81,6 +95,33 @@ def emit_choices(ctx: KernelContext, scope: Scope, store: Store, tiers: Sequence
         rest = ctx.f.and_(rest, ctx.f.not_(long))
     with ctx.levels.when(rest, certain=True):
         by_rows()
+
+
+def _stays_elsewhere(
+    ctx: KernelContext, store: Store, along: LoopVar, outer: Sequence[LoopVar]
+) -> tuple[DagNode, Val] | None:
+    """A condition, and whether rows that it does not hold for are copied onto themselves: operand and result are the same memory, with the
+    same steps. None where such rows are no copies of elements at the same place, or where the condition tells no range."""
+    choice, f = _choice(store.value, along), ctx.f
+    if choice is None or padded_load(store.value) is not None:
+        return None
+    condition, _, other = choice
+    padded = padded_load(other)
+    load = other if padded is None else padded.load
+    if not isinstance(load, Load) or not conditions_of(condition) or load.dtype != store.access.tensor.dtype:
+        return None
+    source, to = load.access, store.access
+    by_variable = {affine([(v, 1)], 0): v for v in (*outer, along)}
+    within = [(b.extent, by_variable.get(b.index)) for b in source.bounds]
+    if source.checks or source.address.lets or any(v is None for _, v in within):
+        return None
+    if dims.eq(source.address.offset, to.address.offset) is not True:
+        return None
+    pairs = [(source.address.coefficient(v), to.address.coefficient(v)) for v in (*outer, along)]
+    same = [f.compare("eq", ctx.sizes.of(a), ctx.sizes.of(b)) for a, b in pairs if dims.eq(a, b) is not True]
+    whole = [f.compare("ge", ctx.sizes.of(n), ctx.sizes.of(v.extent)) for n, v in within if v is not None]
+    bases = f.compare("eq", ctx.memory.base(source.tensor), ctx.memory.base(to.tensor))
+    return condition, functools.reduce(f.and_, (*same, *whole), bases)
 
 
 def _joined(

@@ -48,6 +48,7 @@ class ProgramWriter:
             "passes": p.passes,
             "returns": p.returns,
             "roomy": p.roomy,
+            "overwrites": p.overwrites,
         }
 
     def _code(self, kernel: Any) -> int:
@@ -93,6 +94,7 @@ class ProgramReader:
             passes=tuple(record["passes"]),
             returns=record["returns"],
             roomy=tuple(record["roomy"]),
+            overwrites=tuple((int(k), int(j)) for k, j in record["overwrites"]),
         )
 
     def _check(
