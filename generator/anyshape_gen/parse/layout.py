@@ -159,9 +159,9 @@ def read_layout(reader: NodeReader, own: YMap, base: YMap) -> tuple[Layout, YMap
     """Reads the op's `layout:`. Out: what it moves, and the op's entries with its signatures among them."""
     layout = reader.entries(own.get("layout"))
     if layout and own.get("reference") is not None and own.get("examples") is not None:
-        key = next(k for k, _ in own.entries if k.text.value == "layout")
+        place = next(k.span for k, _ in own.entries if k.text.value == "layout")
         reader.findings.add(
-            key.span, "the reference and the examples are the op's own: write signatures in their order of axes"
+            place, "the reference and the examples are the op's own: write signatures in their order of axes"
         )
     written = {k.text.value: k.span for key in TENSORS for k, _ in reader.entries(own.get(key))} if layout else {}
     of_family = {k.text.value: (key, v) for key in TENSORS for k, v in reader.entries(base.get(key))}
