@@ -36,9 +36,9 @@ class Move:
     """The axes of one tensor in two orders."""
 
     pieces: tuple[Piece, ...]
-    """those of the family's signature"""
+    """pieces of the family's signature, in its order"""
     places: tuple[int, ...]
-    """for each piece of the op's signature, which one of the family's it is"""
+    """places among them of the pieces of the op's signature, in its order"""
 
     @property
     def own_pieces(self) -> tuple[Piece, ...]:
@@ -186,8 +186,8 @@ def _with_entry(own: YMap, key: str, name: YScalar, value: YNode) -> YMap:
     written = own.get(key)
     before = written.entries if isinstance(written, YMap) else ()
     of_key = next((k for k, _ in own.entries if k.text.value == key), replace(name, text=replace(name.text, value=key)))
-    others = [(k, v) for k, v in own.entries if k is not of_key]
-    return YMap((*others, (of_key, YMap((*before, (name, value)), value.span))), own.span)
+    unchanged = [(k, v) for k, v in own.entries if k is not of_key]
+    return YMap((*unchanged, (of_key, YMap((*before, (name, value)), value.span))), own.span)
 
 
 def _move(reader: NodeReader, family: YNode, own: YNode, is_output: bool) -> Move | None:
