@@ -6,7 +6,7 @@ In: paths and their contents. Out: the parsed model and the findings of parsing;
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import reduce
 
 from anyshape_gen.model.functions import FUNCTIONS
@@ -112,6 +112,7 @@ def load_file(path: str, content: str, findings: Findings, library: Mapping[str,
 class _Loader:
     reader: NodeReader
     library: Mapping[str, Function] = field(default_factory=dict)
+    _: KW_ONLY
     oracles: dict[str, Oracle] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
     terms: dict[str, TermFunction] = field(default_factory=dict)
