@@ -1,6 +1,6 @@
 """Matrix products as phases: their operands, sums that correct them, and the phases of a component.
 
-Data only: `contraction.py` and `window_products.py` make it, `lower/emit/product.py` emits it.
+Data only: `contraction.py` and `window_products.py` make it, `lower/emit/products/product.py` emits it.
 """
 
 from __future__ import annotations
