@@ -6,6 +6,7 @@ schema     the JSON Schema of spec files
 mutants    an op with one change, which its tests must notice
 write      generated files against those on disk
 wheel      the wheel of a generated package
+torch_kernels  the compiled kernels that a wheel of operators of torch carries
 watch      generates and tests again after every save
 arguments  the arguments of the command
 cli        the command, which `__main__` runs

@@ -144,7 +144,7 @@ def test_what_has_no_limit_has_no_function(make: Callable[[], Function]) -> None
 
 
 def test_the_formula_is_what_the_function_returns() -> None:
-    """Of the decoder: a row of 256 bytes in each of two caches and their copies for each of 200 tokens."""
+    """A decoder has a row of 256 bytes in each of two caches and their copies for each of 200 tokens."""
     formulas = arena_of(decoder(), export_target("x86-64-v3"), make_options({"dims": {}}))
     assert formulas.is_limited and "256*" in str(formulas.most[0])
     c = Exported(exported_call(decoder()))

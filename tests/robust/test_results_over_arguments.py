@@ -137,7 +137,7 @@ def test_a_saved_model_overwrites_the_same_arguments(tmp_path: Path) -> None:
 
 
 def test_the_direct_entry_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And no other memory that overlaps an argument: that Python copies to."""
+    """Other memory that overlaps an argument is left to Python, which copies to it."""
     f = anyshape.compile(model(ops.relu))
     x = RNG.normal(size=(6, 6)).astype(np.float32)
     f.run({"x": x})

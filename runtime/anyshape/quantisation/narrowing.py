@@ -92,7 +92,7 @@ class NarrowedModel:
 
 def narrowed_model(read: Source, dims: Mapping[str, DimBinding] | None, selection: Selection) -> NarrowedModel:
     """Writes the model with narrow weights. Raises ModelError for a weight with elements that are not finite."""
-    return _Narrowing(read, named_values(read, dims), selection).result()
+    return _WeightNarrowing(read, named_values(read, dims), selection).result()
 
 
 def tensor_bytes(model: Any) -> int:
@@ -105,7 +105,7 @@ def _bytes_of(t: Any) -> int:
     return 0 if known is None or known is CHAR else math.prod(t.dims) * known.code_bits // 8
 
 
-class _Narrowing:
+class _WeightNarrowing:
     """The narrowing of one model."""
 
     def __init__(self, read: Source, known: NamedValues, selection: Selection) -> None:

@@ -181,7 +181,11 @@ def _kind(a: Argument, v: Any) -> Kind:
     if not isinstance(v, Value):
         return value_kind(a, v)
     kind = tensor_kind(v.type)
-    return kind if a.is_tensor else ONE if kind.rank == 0 else int(v.type.shape[0])  # type: ignore[index]
+    if a.is_tensor or kind.rank == 0:
+        return kind if a.is_tensor else ONE
+    (count,) = v.type.shape or ()
+    assert isinstance(count, int), f"{a.name} has {count} elements"
+    return count
 
 
 def _demand_types(results: Sequence[Value]) -> None:

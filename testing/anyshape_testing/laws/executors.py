@@ -72,12 +72,12 @@ def _executables_of(c: Call) -> dict[str, Any] | TypeRelationError:
 def run_over_arguments(
     f: anyshape.Executable, inputs: Mapping[str, Any], want: list[Array]
 ) -> Iterator[tuple[str, list[Array]]]:
-    """Runs a program with each result in the memory of the argument that it may overwrite, where they have the same shape."""
+    """Runs a program with each result in the memory of the argument that it may overwrite, where they have the same shape and dtype."""
     for k, j in f.plan.overwrites:
         result, name = f.output_names[k], f.input_names[j]
-        if np.shape(inputs[name]) != want[k].shape:
+        if (np.shape(inputs[name]), np.asarray(inputs[name]).dtype) != (want[k].shape, want[k].dtype):
             continue
-        place = np.array(inputs[name], want[k].dtype, order="C")
+        place = np.array(inputs[name], order="C")
         entropy.restart(0)
         results = f.run({**inputs, name: place}, outputs={result: place})
         assert results[k] is place

@@ -46,6 +46,7 @@ class Loop:
     reductions: tuple[Reduction, ...] = ()
     stores: tuple[Store, ...] = ()
     keep: tuple[DagNode, ...] = ()
+    _: KW_ONLY
     tried: Tried | None = None
 
     def write_to_scratch(self, nodes: tuple[DagNode, ...]) -> None:

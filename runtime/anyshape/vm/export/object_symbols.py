@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from anyshape.vm.export.wasm_binary import Kind, Section, imports, sections
+from anyshape.vm.export.wasm_binary import WasmKind, Section, imports, sections
 
 _SECTION, _SYMBOL = struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ")
 _SYMBOL_TABLE = 2
@@ -36,4 +36,4 @@ def _of_elf(code: bytes) -> Iterator[str]:
 def _of_wasm(code: bytes) -> Iterator[str]:
     for number, _, content in sections(code):
         if number == Section.IMPORT:
-            yield from (i.name for i in imports(content) if i.kind is Kind.FUNCTION)
+            yield from (i.name for i in imports(content) if i.kind is WasmKind.FUNCTION)

@@ -28,7 +28,7 @@ class Section(IntEnum):
     DATA_COUNT = 12
 
 
-class Kind(IntEnum):
+class WasmKind(IntEnum):
     """What an import or an export is."""
 
     FUNCTION = 0
@@ -85,7 +85,7 @@ class WasmImport:
 
     module: str
     name: str
-    kind: Kind
+    kind: WasmKind
     type: bytes
 
 
@@ -103,21 +103,21 @@ def imports(content: bytes) -> Iterator[WasmImport]:
     """The imports of a section of such."""
     stream = BinaryReader(content)
     for _ in range(stream.number()):
-        module, name, kind = stream.name(), stream.name(), Kind(stream.byte())
+        module, name, kind = stream.name(), stream.name(), WasmKind(stream.byte())
         start = stream.at
         _skip_type(stream, kind)
         yield WasmImport(module, name, kind, content[start : stream.at])
 
 
-def _skip_type(stream: BinaryReader, kind: Kind) -> None:
-    if kind is Kind.TABLE:
+def _skip_type(stream: BinaryReader, kind: WasmKind) -> None:
+    if kind is WasmKind.TABLE:
         stream.byte()
-    if kind in (Kind.TABLE, Kind.MEMORY):
+    if kind in (WasmKind.TABLE, WasmKind.MEMORY):
         limits = stream.number()
         stream.number()
         if limits & 1:
             stream.number()
-    elif kind is Kind.FUNCTION:
+    elif kind is WasmKind.FUNCTION:
         stream.number()
     else:
         stream.bytes(2)

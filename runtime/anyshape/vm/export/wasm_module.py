@@ -15,7 +15,7 @@ from anyshape.lower.llvm.jit import CodegenError
 from anyshape.vm.export.wasm_binary import (
     MAGIC,
     BinaryReader,
-    Kind,
+    WasmKind,
     Section,
     WasmImport,
     imports,
@@ -52,11 +52,11 @@ def module_of(code: bytes, functions: Sequence[str]) -> bytes:
     imported = list(imports(contents[Section.IMPORT]))
     globals_ = {"__stack_pointer": STACK, "__memory_base": STACK, "__table_base": _FIRST_ENTRY}
     defined, exported = _globals(imported, globals_, end)
-    tables = [_table(i.type) for i in imported if i.kind is Kind.TABLE]
+    tables = [_table(i.type) for i in imported if i.kind is WasmKind.TABLE]
     numbers = _functions(named["linking"])
-    exported += [(name, Kind.FUNCTION, numbers[name]) for name in functions]
+    exported += [(name, WasmKind.FUNCTION, numbers[name]) for name in functions]
     pages = unsigned(-(-end // PAGE))
-    outer = [text(i.module) + text(i.name) + bytes([i.kind]) + i.type for i in imported if i.kind is Kind.FUNCTION]
+    outer = [text(i.module) + text(i.name) + bytes([i.kind]) + i.type for i in imported if i.kind is WasmKind.FUNCTION]
     linked = {
         **contents,
         Section.IMPORT: vector(outer),
@@ -64,7 +64,7 @@ def module_of(code: bytes, functions: Sequence[str]) -> bytes:
         Section.MEMORY: vector([b"\0" + pages]),
         Section.GLOBAL: vector(defined),
         Section.EXPORT: vector(
-            [text(name) + bytes([kind]) + unsigned(k) for name, kind, k in [("memory", Kind.MEMORY, 0), *exported]]
+            [text(name) + bytes([kind]) + unsigned(k) for name, kind, k in [("memory", WasmKind.MEMORY, 0), *exported]]
         ),
         Section.DATA: data,
     }
@@ -77,15 +77,15 @@ def module_of(code: bytes, functions: Sequence[str]) -> bytes:
 
 def _globals(
     imported: Sequence[WasmImport], values: Mapping[str, int], end: int
-) -> tuple[list[bytes], list[tuple[str, Kind, int]]]:
+) -> tuple[list[bytes], list[tuple[str, WasmKind, int]]]:
     """Definitions of the globals that an object imports, in its order, and of `__heap_base` behind them; what is exported of them."""
-    names = [i.name for i in imported if i.kind is Kind.GLOBAL]
+    names = [i.name for i in imported if i.kind is WasmKind.GLOBAL]
     if strange := {*names} - values.keys():
         raise CodegenError(f"the object imports {', '.join(sorted(strange))}, which linking does not define")
-    types = [i.type for i in imported if i.kind is Kind.GLOBAL]
+    types = [i.type for i in imported if i.kind is WasmKind.GLOBAL]
     defined = [t + _constant(values[name]) for name, t in zip(names, types, strict=True)]
-    exported = [("__stack_pointer", Kind.GLOBAL, names.index("__stack_pointer"))] if "__stack_pointer" in names else []
-    return [*defined, bytes([_I32, 0]) + _constant(end)], [*exported, ("__heap_base", Kind.GLOBAL, len(names))]
+    exported = [("__stack_pointer", WasmKind.GLOBAL, names.index("__stack_pointer"))] if "__stack_pointer" in names else []
+    return [*defined, bytes([_I32, 0]) + _constant(end)], [*exported, ("__heap_base", WasmKind.GLOBAL, len(names))]
 
 
 def _constant(number: int) -> bytes:
@@ -165,6 +165,6 @@ def _symbols(stream: BinaryReader) -> dict[str, int]:
         else:
             number = stream.number()
             name = stream.name() if not flags & _UNDEFINED or flags & _EXPLICIT_NAME else ""
-            if kind == Kind.FUNCTION and not flags & _UNDEFINED:
+            if kind == WasmKind.FUNCTION and not flags & _UNDEFINED:
                 numbers[name] = number
     return numbers
