@@ -24,19 +24,22 @@ if TYPE_CHECKING:
     from anyshape.subscripts import einsum
     from anyshape.types import TensorType
     from anyshape.vm import Executable, compile
+    from anyshape.vm.executable.affinity import set_affinity
     from anyshape.vm.executable.profile import profile
     from anyshape.vm.executable.saved import load
+    from anyshape.vm.run.limits import Cancellation
 
 __version__ = VERSION
 
 _MODULES = {
-    "AnyshapeError": "anyshape.errors",
+    "AnyshapeError": "anyshape.errors", "Cancellation": "anyshape.vm.run.limits",
     "Executable": "anyshape.vm", "Function": "anyshape.graph.function", "InferenceSession": "anyshape.onnxruntime.session",
     "TensorType": "anyshape.types", "Value": "anyshape.graph.value", "compile": "anyshape.vm",
     "constant": "anyshape.graph.value", "function": "anyshape.graph.building", "input": "anyshape.graph.building",
     "gradients": "anyshape.expansion.gradient",
     "einsum": "anyshape.subscripts", "load": "anyshape.vm.executable.saved", "parse": "anyshape.graph.parse",
-    "profile": "anyshape.vm.executable.profile", "quantise": "anyshape.quantisation", "seed": "anyshape.equations.entropy",
+    "profile": "anyshape.vm.executable.profile", "set_affinity": "anyshape.vm.executable.affinity", "seed": "anyshape.equations.entropy",
+    "quantise": "anyshape.quantisation",
     "shapes": "anyshape.frontends.symbolic_shapes", "simplify": "anyshape.frontends.onnx.simplified",
 }  # fmt: skip
 _ROOMS = {
@@ -47,6 +50,7 @@ _ROOMS = {
 
 __all__ = [
     "AnyshapeError",
+    "Cancellation",
     "Executable",
     "Function",
     "InferenceSession",
@@ -71,6 +75,7 @@ __all__ = [
     "profile",
     "quantise",
     "seed",
+    "set_affinity",
     "shapes",
     "simplify",
 ]

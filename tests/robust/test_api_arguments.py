@@ -51,7 +51,7 @@ RIGHT: dict[str, Any] = {
     "element": "f32[?]", "f": CALLEE, "arguments": [X], "cond": np.array(True), "then": lambda *_: X, "otherwise": lambda *_: X, "trip": 3,
     "body": lambda *a: [*a[-1:]], "carried": [X], "params": {"a": "f32[n]"}, "states": [X], "scanned": [X], "collects": 0, "at": 0,
     "sizes": None, "args": np.zeros(3, np.float32), "input_feed": FEED, "output_names": None, "check": lambda: None, "dtype":
-    anyshape.constant(1.0).type.dtype, "shape": (3,), "path_or_bytes": FUNCTION, "device": "CPU", "node": None,
+    anyshape.constant(1.0).type.dtype, "shape": (3,), "path_or_bytes": FUNCTION, "device": "CPU", "node": None, "hook": lambda _: None,
 }  # fmt: skip
 MODEL = exp_model()
 BOUND = SESSION.io_binding()
@@ -128,7 +128,7 @@ REFUSED = {
     "SessionOptions.get_session_config_entry", "RunOptions.get_run_config_entry",
 }  # fmt: skip
 """Methods that refuse whatever is passed, and those that need a call of another one before"""
-CALLED = {"body", "then", "otherwise", "callback"}
+CALLED = {"body", "then", "otherwise", "callback", "hook"}
 """What callers give to be called: what that raises comes out as it is."""
 OFTEN = {"TensorType", "Value", "Function", "Executable.run", "InferenceSession.run"}
 """Names made or called so often that nothing stands before them: Python says itself, as a TypeError, that there are too many arguments."""

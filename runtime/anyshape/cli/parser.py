@@ -90,6 +90,8 @@ def parser() -> argparse.ArgumentParser:
     )
     _add_inputs(run)
     _add_threads(run)
+    most = "refuse a call that needs more memory for intermediate values and results"
+    run.add_argument("--max-memory", type=arguments.byte_count, metavar="64MB", help=most)
     repeat = arguments.count(0, MOST_CALLS)
     run.add_argument("--repeat", type=repeat, default=5, metavar="N", help="number of further runs to measure (5)")
     _add_policy(run)
@@ -124,7 +126,7 @@ def parser() -> argparse.ArgumentParser:
     _add_quantise(commands)
     _add_export(commands)
     _add_show(commands)
-    parser.set_defaults(threads=None, last=None)
+    parser.set_defaults(threads=None, max_memory=None, last=None)
     return parser
 
 
