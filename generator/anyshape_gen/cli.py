@@ -22,9 +22,9 @@ from anyshape_gen.bounds.safety import prove_indices
 from anyshape_gen.bounds.store import FILE as RECORD
 from anyshape_gen.bounds.store import Safety, read_record, record_text
 from anyshape_gen.check.advice import advice
-from anyshape_gen.emit.docs import pages
 from anyshape_gen.emit.package import emit_package
-from anyshape_gen.emit.reports import MUTATION, reports
+from anyshape_gen.emit.pages.docs import pages
+from anyshape_gen.emit.pages.reports import MUTATION, reports
 from anyshape_gen.emit.standalone import emit_project, emit_standalone, emit_torch
 from anyshape_gen.memo import Memo
 from anyshape_gen.model.analysis import Analysis
@@ -209,7 +209,9 @@ def write_functions(options: argparse.Namespace) -> int:
     if options.command != "gen" or options.check or options.json or options.prove:
         raise SpecError("--target onnx writes one file, and takes none of --check, --prove, --json and other commands")
     try:
-        from anyshape_gen.emit.onnx_functions import onnx_functions  # the rest of the generator does not load onnx
+        from anyshape_gen.emit.operators.onnx_functions import (
+            onnx_functions,  # the rest of the generator does not load onnx
+        )
     except ImportError as e:
         raise library_error(e) from e
 

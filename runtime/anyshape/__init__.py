@@ -9,7 +9,7 @@ from anyshape.code_version import VERSION
 from anyshape.errors import OUT_OF_MEMORY, library_error
 
 if TYPE_CHECKING:
-    from anyshape import control, errors, lists, onnx_backend, onnxruntime, ops, passes, policies
+    from anyshape import control, errors, lists, onnx_backend, onnxruntime, ops, passes, policies, precision
     from anyshape.equations.entropy import seed
     from anyshape.errors import AnyshapeError
     from anyshape.expansion.gradient import gradients
@@ -46,6 +46,7 @@ _ROOMS = {
     "errors": "anyshape.errors", "ops": "anyshape.ops", "passes": "anyshape.passes",
     "control": "anyshape.control", "lists": "anyshape.lists",
     "onnx_backend": "anyshape.onnx_backend", "onnxruntime": "anyshape.onnxruntime", "policies": "anyshape.policies",
+    "precision": "anyshape.precision",
 }  # fmt: skip
 
 __all__ = [
@@ -72,6 +73,7 @@ __all__ = [
     "parse",
     "passes",
     "policies",
+    "precision",
     "profile",
     "quantise",
     "seed",

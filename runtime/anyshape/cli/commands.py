@@ -19,6 +19,7 @@ from anyshape.errors import ArgumentError
 
 if TYPE_CHECKING:
     from anyshape.vm import Executable
+    from anyshape.vm.compiling.options import CompileOptions
 
 Command = Callable[["Executable", argparse.Namespace], Answer]
 
@@ -114,14 +115,13 @@ def _compiled(args: argparse.Namespace) -> Executable:
         from anyshape.vm import compile
 
         policy = getattr(args, "policy", None)
-        return compile(
-            args.model,
-            dims,
-            policy=policy,
-            threads=args.threads,
-            repair=args.repair or None,
-            max_memory=args.max_memory,
-        )
+        options: CompileOptions = {
+            "threads": args.threads,
+            "repair": args.repair or None,
+            "max_memory": args.max_memory,
+            "precision": args.precision,
+        }
+        return compile(args.model, dims, policy=policy, **options)
 
 
 def run_model(exe: Executable, args: argparse.Namespace) -> Answer:

@@ -25,6 +25,7 @@ from anyshape.cli.commands import (
 )
 from anyshape.code_version import VERSION
 from anyshape.policies import NAMED
+from anyshape.precision import PRECISIONS
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -154,6 +155,7 @@ def _add_profile(commands: Commands) -> None:
     _add_dim(one)
     _add_inputs(one)
     _add_threads(one)
+    _add_precision(one)
     one.add_argument(
         "--repeat",
         type=arguments.count(1, MOST_CALLS),
@@ -177,6 +179,7 @@ def _add_bench(commands: Commands) -> None:
     _add_dim(one)
     _add_inputs(one)
     _add_threads(one)
+    _add_precision(one)
     one.add_argument(
         "--repeat", type=arguments.count(1, MOST_CALLS), default=20, metavar="N", help="number of calls of each (20)"
     )
@@ -246,6 +249,9 @@ def _add_diff(commands: Commands) -> None:
     one.add_argument("model", metavar="MODEL", help="an ONNX file")
     _add_dim(one)
     _add_inputs(one)
+    _add_precision(one)
+    beside = "what to compare with: onnxruntime, or the exact model of anyshape (onnxruntime)"
+    one.add_argument("--beside", choices=("onnxruntime", "exact"), default="onnxruntime", help=beside)
     allowed = "the largest difference allowed, as a share of the largest element (0.001)"
     one.add_argument("--tolerance", type=arguments.share, default=1e-3, metavar="SHARE", help=allowed)
     one.add_argument("-o", "--output", default="diff", metavar="FOLDER", help="the folder for a difference (./diff)")
@@ -372,6 +378,7 @@ def _add_export(commands: Commands) -> None:
     bounds = "set a named dim of the inputs, or bound it: seq=1:512"
     one.add_argument("--dim", "--bounds", action="append", default=[], metavar="NAME=8", help=bounds)
     _add_repair(one)
+    _add_precision(one)
     budget = "the most bytes of the arena, as 64MB or 512KiB: what needs more is refused, here or by the call"
     one.add_argument("--budget", type=arguments.byte_count, metavar="64MB", help=budget)
     one.add_argument("--op", metavar="OP", help="in place of a model: the name of an op, like softmax or dyn.reshape")
@@ -416,6 +423,7 @@ def _command(commands: Commands, name: str, help: str, command: Command) -> argp
     one.add_argument("model", metavar="MODEL", help="an ONNX file or a saved model")
     _add_dim(one)
     _add_repair(one)
+    _add_precision(one)
     one.add_argument("--timings", action="store_true", help="print the time of each phase")
     one.set_defaults(command=partial(on_model, command))
     return one
@@ -424,6 +432,13 @@ def _command(commands: Commands, name: str, help: str, command: Command) -> argp
 def _add_policy(one: argparse.ArgumentParser) -> None:
     text = "for which sizes code is made besides (anyshape.policies)"
     one.add_argument("--policy", choices=sorted(NAMED), default="generic", help=text)
+
+
+def _add_precision(one: argparse.ArgumentParser) -> None:
+    text = (
+        "bf16 rounds what contractions of f32 multiply, and nothing else (default: exact, or as a saved model has it)"
+    )
+    one.add_argument("--precision", choices=PRECISIONS, help=text)
 
 
 def _add_repair(one: argparse.ArgumentParser) -> None:

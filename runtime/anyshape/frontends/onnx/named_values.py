@@ -48,7 +48,7 @@ class NamedValues:
     facts: Facts
     named: Mapping[str, Size]
     look: Callable[[str, Any, Any, Mapping[str, Value | None]], NamedValues | None]
-    rebuild: Callable[[Any, Operands], Sequence[Value] | None]
+    rebuild: Callable[[Any, Operands], Sequence[Value | None] | None]
     """Builds a node with other operands; None where it is refused, or its operator is not known"""
     function: Function
     """The optimised function of which the values are the results; its parameters are inputs, and what nodes that are not supported give"""
