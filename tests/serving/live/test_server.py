@@ -283,6 +283,13 @@ def test_sigterm_answers_what_was_accepted(folder: Path) -> None:
     assert running.lines[-1].startswith("stopped\n")
 
 
+def test_its_answer_in_json(folder: Path) -> None:
+    running = RunningServer([str(folder / "rows.anyshape")], "--json")
+    running.process.send_signal(signal.SIGINT)
+    assert running.wait() == 0 and running.process.stdout is not None
+    assert json.loads(running.process.stdout.read()) == {"models": ["rows"]}
+
+
 def test_after_a_kill_the_next_server_answers(folder: Path) -> None:
     first = RunningServer([str(folder / "rows.anyshape")])
     port = first.http.split(":")[1]
