@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from anyshape.errors import SpecError
+from anyshape.errors import SpecError, library_error
 from anyshape.processors import usable_processors
 from anyshape_gen.analysis import analyse, read_specs
 from anyshape_gen.arguments import DEFAULT_PACKAGE, arguments
@@ -189,7 +189,10 @@ def write_functions(options: argparse.Namespace) -> int:
     """Writes ops as functions of ONNX, and prints which have none, and why. Raises SpecError for options that are for the package alone."""
     if options.command != "gen" or options.check or options.json or options.prove:
         raise SpecError("--target onnx writes one file, and takes none of --check, --prove, --json and other commands")
-    from anyshape_gen.emit.onnx_functions import onnx_functions  # the rest of the generator does not load onnx
+    try:
+        from anyshape_gen.emit.onnx_functions import onnx_functions  # the rest of the generator does not load onnx
+    except ImportError as e:
+        raise library_error(e) from e
 
     emitted = onnx_functions(analyse(read_folder(options.specs), memo=Memo.standard()), options.package)
     path = options.out / f"{options.package}.onnx"

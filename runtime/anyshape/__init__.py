@@ -20,22 +20,26 @@ if TYPE_CHECKING:
     from anyshape.graph.parse import parse
     from anyshape.graph.value import Value, constant
     from anyshape.onnxruntime.session import InferenceSession
+    from anyshape.quantisation import quantise
     from anyshape.subscripts import einsum
     from anyshape.types import TensorType
     from anyshape.vm import Executable, compile
+    from anyshape.vm.executable.affinity import set_affinity
     from anyshape.vm.executable.profile import profile
     from anyshape.vm.executable.saved import load
+    from anyshape.vm.run.limits import Cancellation
 
 __version__ = VERSION
 
 _MODULES = {
-    "AnyshapeError": "anyshape.errors",
+    "AnyshapeError": "anyshape.errors", "Cancellation": "anyshape.vm.run.limits",
     "Executable": "anyshape.vm", "Function": "anyshape.graph.function", "InferenceSession": "anyshape.onnxruntime.session",
     "TensorType": "anyshape.types", "Value": "anyshape.graph.value", "compile": "anyshape.vm",
     "constant": "anyshape.graph.value", "function": "anyshape.graph.building", "input": "anyshape.graph.building",
     "gradients": "anyshape.expansion.gradient",
     "einsum": "anyshape.subscripts", "load": "anyshape.vm.executable.saved", "parse": "anyshape.graph.parse",
-    "profile": "anyshape.vm.executable.profile", "seed": "anyshape.equations.entropy",
+    "profile": "anyshape.vm.executable.profile", "quantise": "anyshape.quantisation", "seed": "anyshape.equations.entropy",
+    "set_affinity": "anyshape.vm.executable.affinity",
     "shapes": "anyshape.frontends.symbolic_shapes", "simplify": "anyshape.frontends.onnx.simplified",
 }  # fmt: skip
 _ROOMS = {
@@ -46,6 +50,7 @@ _ROOMS = {
 
 __all__ = [
     "AnyshapeError",
+    "Cancellation",
     "Executable",
     "Function",
     "InferenceSession",
@@ -68,7 +73,9 @@ __all__ = [
     "passes",
     "policies",
     "profile",
+    "quantise",
     "seed",
+    "set_affinity",
     "shapes",
     "simplify",
 ]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import time
 import warnings
 from contextlib import suppress
@@ -58,18 +59,25 @@ def _warn(directory: Path) -> None:
 
 
 def _place() -> Path | None:
-    """$ANYSHAPE_CACHE (empty: none), else anyshape in $XDG_CACHE_HOME or ~/.cache. The latter two are taken if they are absolute: in the
-    working directory there may be what somebody else put there."""
+    """$ANYSHAPE_CACHE (empty: none), else anyshape in $XDG_CACHE_HOME, else the platform's directory for caches. The latter two are taken
+    if they are absolute: in the working directory there may be what somebody else put there."""
     chosen = os.environ.get("ANYSHAPE_CACHE")
     if chosen is not None:
         return Path(chosen).absolute() if chosen else None
     root = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if not root.is_absolute():
-        try:
-            root = Path.home() / ".cache"
-        except RuntimeError:  # there is no home
-            return None
-    return root / "anyshape" if root.is_absolute() else None
+    try:
+        place = root / "anyshape" if root.is_absolute() else platform_cache(sys.platform)
+    except RuntimeError:  # there is no home
+        return None
+    return place if place.is_absolute() else None
+
+
+def platform_cache(platform: str) -> Path:
+    """The directory that a platform (`sys.platform`) has for the caches of this user's programs, as the package platformdirs has it."""
+    if platform == "win32":
+        local = os.environ.get("LOCALAPPDATA", "")
+        return (Path(local) if local else Path.home() / "AppData" / "Local") / "anyshape" / "Cache"
+    return Path.home() / ("Library/Caches" if platform == "darwin" else ".cache") / "anyshape"
 
 
 @dataclass(frozen=True)
@@ -86,8 +94,8 @@ class DiskCache:
 
     @staticmethod
     def standard(room: str = "", limit_bytes: int = 256 << 20) -> DiskCache:
-        """The cache at $ANYSHAPE_CACHE (empty: none), $XDG_CACHE_HOME/anyshape or ~/.cache/anyshape; or one in a folder there, with a
-        limit of its own."""
+        """The cache at $ANYSHAPE_CACHE (empty: none), at $XDG_CACHE_HOME/anyshape or where the platform has caches; or one in a folder
+        there, with a limit of its own."""
         place = _place()
         return DiskCache(None if place is None else place / room, limit_bytes)
 

@@ -6,6 +6,7 @@ AssertionError reaches a user.
 
 from __future__ import annotations
 
+import re
 from errno import ENOMEM
 from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any
@@ -87,6 +88,15 @@ class DeadlineExceeded(Cancelled):
     """Raised where a call did not end before its deadline."""
 
 
+class MemoryLimitExceeded(AnyshapeError):
+    """Raised where a call needs more memory than `max_memory` allows, before it runs where its sizes decide that."""
+
+
+class MissingPackageError(AnyshapeError, ModuleNotFoundError):
+    """A package is needed that only an extra of anyshape installs; the message has the command. Also a ModuleNotFoundError, as Python has
+    it."""
+
+
 class OverflowedError(AnyshapeError):
     """A size computed from shapes does not fit a signed 64-bit integer."""
 
@@ -97,13 +107,31 @@ OUT_OF_MEMORY = (MemoryError, SystemError, StopIteration)
 
 def library_error(e: BaseException) -> AnyshapeError:
     """The error to raise in place of one that says that the system did not load a package's machine code, or had no memory for a module;
-    any other is raised again: a package that is not installed, a name that a module does not have."""
+    one of a package that is not installed names the extra that has it; any other is raised again, as of a name that a module does not
+    have."""
     if isinstance(e, OUT_OF_MEMORY) or (isinstance(e, OSError) and e.errno == ENOMEM):
         return AnyshapeError(f"{e or type(e).__name__}: there is not enough memory to load a module")
     if not isinstance(e, ImportError):
         raise e
+    if isinstance(e, ModuleNotFoundError) and (extra := _extra_with(package := (e.name or "").partition(".")[0])):
+        text = f"this needs the package {package}, which is not installed: pip install 'anyshape[{extra}]'"
+        return MissingPackageError(text, name=e.name)
     if not (e.path or "").endswith(tuple(EXTENSION_SUFFIXES)):
         raise e
     return AnyshapeError(
         f"{e}: a process whose address space has a limit (ulimit -v, RLIMIT_AS) needs a higher one; otherwise install the package again"
     )
+
+
+def _extra_with(package: str) -> str:
+    """The extra of this distribution that installs a package, by the metadata of the installation: the one of its name if there is, else
+    any; empty if none does."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        requirements = requires("anyshape") or ()
+    except PackageNotFoundError:  # run from a source tree
+        return ""
+    pattern = re.compile(rf"{re.escape(package)}\b(?!-).*;.*\bextra\s*==\s*['\"]([\w-]+)['\"]")
+    extras = [m[1] for r in requirements if package and (m := pattern.match(r))]
+    return package if package in extras else next(iter(extras), "")

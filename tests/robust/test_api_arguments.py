@@ -51,7 +51,7 @@ RIGHT: dict[str, Any] = {
     "element": "f32[?]", "f": CALLEE, "arguments": [X], "cond": np.array(True), "then": lambda *_: X, "otherwise": lambda *_: X, "trip": 3,
     "body": lambda *a: [*a[-1:]], "carried": [X], "params": {"a": "f32[n]"}, "states": [X], "scanned": [X], "collects": 0, "at": 0,
     "sizes": None, "args": np.zeros(3, np.float32), "input_feed": FEED, "output_names": None, "check": lambda: None, "dtype":
-    anyshape.constant(1.0).type.dtype, "shape": (3,), "path_or_bytes": FUNCTION, "device": "CPU", "node": None,
+    anyshape.constant(1.0).type.dtype, "shape": (3,), "path_or_bytes": FUNCTION, "device": "CPU", "node": None, "hook": lambda _: None,
 }  # fmt: skip
 MODEL = exp_model()
 BOUND = SESSION.io_binding()
@@ -65,6 +65,7 @@ EXE.save(SAVED)
 RIGHT_OF: dict[str, dict[str, Any]] = {
     "Function": {"params": [X], "results": [ops.exp(X)]}, "Value": {"type": X.type}, "function": {"inputs": [X]}, "load": {"path": SAVED},
     "control.loop": {"body": lambda k, *v: v, "carried": [X]}, "control.function": {"results": ["f32[n]"]}, "simplify": {"model": MODEL},
+    "quantise": {"model": MODEL},
     "shapes": {"model": MODEL}, "Shapes.solve": {"shapes": {"y": (3,)}}, "Shapes.smallest_failure": {"condition": SHAPES.conditions[0]},
     "gradients": {"of": ops.sum(ops.exp(X)), "by": [X]}, "lists.optional": {"value": X}, "Executable.save": {"path": SAVED},
     "Executable.export": {"folder": SAVED.with_name("exported"), "name": "f", "target": "x86-64-v3", "weights": "file"},
@@ -127,7 +128,7 @@ REFUSED = {
     "SessionOptions.get_session_config_entry", "RunOptions.get_run_config_entry",
 }  # fmt: skip
 """Methods that refuse whatever is passed, and those that need a call of another one before"""
-CALLED = {"body", "then", "otherwise", "callback"}
+CALLED = {"body", "then", "otherwise", "callback", "hook"}
 """What callers give to be called: what that raises comes out as it is."""
 OFTEN = {"TensorType", "Value", "Function", "Executable.run", "InferenceSession.run"}
 """Names made or called so often that nothing stands before them: Python says itself, as a TypeError, that there are too many arguments."""

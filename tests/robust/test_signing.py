@@ -10,7 +10,7 @@ import pytest
 
 import anyshape
 from anyshape import ops
-from anyshape.disk_cache import DiskCache
+from anyshape.disk_cache import DiskCache, platform_cache
 from anyshape.errors import ArgumentError, SavedFileError
 from anyshape.signing import VARIABLE
 from anyshape.vm.executable.saved import container
@@ -132,6 +132,37 @@ def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, said: dict[str, str
         monkeypatch.setenv(name, value)
     directory = DiskCache.standard().directory
     assert (None if directory is None else str(directory)) == place
+
+
+@pytest.mark.parametrize(
+    ("platform", "said", "place"),
+    [
+        ("linux", {}, "/h/.cache/anyshape"),
+        ("darwin", {}, "/h/Library/Caches/anyshape"),
+        ("win32", {"LOCALAPPDATA": "/h/Local"}, "/h/Local/anyshape/Cache"),
+        ("win32", {"LOCALAPPDATA": ""}, "/h/AppData/Local/anyshape/Cache"),
+    ],
+)
+def test_each_platform_has_a_directory(
+    monkeypatch: pytest.MonkeyPatch, platform: str, said: dict[str, str], place: str
+) -> None:
+    monkeypatch.setenv("HOME", "/h")
+    for name, value in said.items():
+        monkeypatch.setenv(name, value)
+    assert platform_cache(platform) == Path(place)
+
+
+def test_the_directories_are_those_of_platformdirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("platformdirs")
+    from platformdirs.macos import MacOS
+    from platformdirs.unix import Unix
+    from platformdirs.windows import Windows, get_win_folder_from_env_vars
+
+    monkeypatch.setattr("platformdirs.windows.get_win_folder", get_win_folder_from_env_vars)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("LOCALAPPDATA", "/h/Local")
+    for platform, directories in (("linux", Unix), ("darwin", MacOS), ("win32", Windows)):
+        assert platform_cache(platform) == Path(directories("anyshape", False).user_cache_dir), platform
 
 
 def test_names_in_a_record_are_never_imported(tmp_path: Path) -> None:

@@ -158,6 +158,49 @@ def test_another_thread_cancels(case: Case) -> None:
     np.testing.assert_array_equal(exe(*small), expected)
 
 
+def test_a_cancellation_stops_its_own_call(case: Case) -> None:
+    exe, large, small = case
+    expected, other = exe(*small), anyshape.Cancellation()
+    named = dict(zip(exe.input_names, large))
+    stop = anyshape.Cancellation()
+    with after(SOON, stop.cancel):
+        stopped(lambda: exe.run(named, cancellation=stop), Cancelled)
+    stopped(lambda: exe.run(named, cancellation=stop), Cancelled)  # which had not begun
+    stop.cancel()
+    np.testing.assert_array_equal(exe.run(dict(zip(exe.input_names, small)), cancellation=other)[0], expected)
+    np.testing.assert_array_equal(exe(*small), expected)
+
+
+@pytest.mark.parametrize("loop", ["python", "native"])
+def test_a_cancellation_leaves_other_calls_alone(loop: str) -> None:
+    exe = iterations(loop)
+    one, other = anyshape.Cancellation(), anyshape.Cancellation()
+    ended: list[str] = []
+
+    def call(name: str, cancellation: anyshape.Cancellation) -> None:
+        try:
+            exe.run({"trip": np.array(LONG), "x": np.float32(0)}, cancellation=cancellation)
+        except Cancelled:
+            ended.append(name)
+
+    threads = [threading.Thread(target=call, args=pair) for pair in (("one", one), ("other", other))]
+    for t in threads:
+        t.start()
+    time.sleep(4 * SOON)
+    one.cancel()
+    threads[0].join(HANGS)
+    assert ended == ["one"] and threads[1].is_alive()
+    other.cancel()
+    threads[1].join(HANGS)
+    assert ended == ["one", "other"]
+
+
+@pytest.mark.parametrize("cancellation", [True, 0, "stop", threading.Event()])
+def test_what_a_cancellation_may_be(cancellation: Any) -> None:
+    with pytest.raises(ArgumentError, match="cancellation must be"):
+        iterations().run({"trip": np.array(1), "x": np.float32(1)}, cancellation=cancellation)
+
+
 def test_ctrl_c(case: Case) -> None:
     exe, large, small = case
     expected = exe(*small)
@@ -251,6 +294,9 @@ def test_a_function_of_unknown_rank_is_stopped_in_its_tail() -> None:
     stopped(lambda: exe.run({"trip": np.array(LONG), "x": np.zeros(2, np.float32)}, deadline=SOON), DeadlineExceeded)
     with cancelling(exe):
         stopped(lambda: exe(np.array(LONG), np.zeros(2, np.float32)), Cancelled)
+    stop = anyshape.Cancellation()
+    with after(SOON, stop.cancel):
+        stopped(lambda: exe.run({"trip": np.array(LONG), "x": np.zeros(2, np.float32)}, cancellation=stop), Cancelled)
 
 
 @pytest.mark.parametrize("deadline", [-1, float("nan"), "1", True, None, 0, 1e300, np.float64(3)])

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from anyshape.errors import ArgumentError
 from anyshape.files import open_plain
+from anyshape.vm.run import memory_budget
 
 LARGEST = (1 << 63) - 1
 """The largest number that a dim or an element may be"""
@@ -37,21 +38,12 @@ def count(least: int, most: int = LARGEST) -> Callable[[str], int]:
     return read
 
 
-_UNITS: dict[str, int] = {
-    "": 1,
-    "B": 1,
-    **{f"{p}B": 1000**k for k, p in enumerate("kMG", 1)},
-    **{f"{p}iB": 1024**k for k, p in enumerate("KMG", 1)},
-}
-
-
 def byte_count(text: str) -> int:
     """Reads a number of bytes: `4096`, `64MB` (10^6), `512KiB` (2^10)."""
-    digits = text.rstrip("BGKMik")
-    number, unit = whole(digits), _UNITS.get(text[len(digits) :])
-    if number is None or unit is None or number * unit > LARGEST:
+    number = memory_budget.byte_count(text)
+    if number is None:
         raise argparse.ArgumentTypeError(f"it must be a number of bytes, as 64MB or 512KiB, got {text!r}")
-    return number * unit
+    return number
 
 
 MOST_RANK = 12

@@ -48,6 +48,12 @@ def diff_model(args: argparse.Namespace) -> Answer:
     return diff(args)
 
 
+def quantise_model(args: argparse.Namespace) -> Answer:
+    from anyshape.cli.quantise import quantise_command
+
+    return quantise_command(args)
+
+
 def accelerate_model(args: argparse.Namespace) -> Answer:
     from anyshape.cli.accelerate import accelerate
 
@@ -98,7 +104,14 @@ def _compiled(args: argparse.Namespace) -> Executable:
         from anyshape.vm import compile
 
         policy = getattr(args, "policy", None)
-        return compile(args.model, dims, policy=policy, threads=args.threads, repair=args.repair or None)
+        return compile(
+            args.model,
+            dims,
+            policy=policy,
+            threads=args.threads,
+            repair=args.repair or None,
+            max_memory=args.max_memory,
+        )
 
 
 def run_model(exe: Executable, args: argparse.Namespace) -> Answer:

@@ -11,13 +11,14 @@ from anyshape.graph.function import Function
 from anyshape.graph.origins import Names
 from anyshape.graph.required import REQUIRE
 from anyshape.graph.text import size_names
+from anyshape.outline import Outline
 from anyshape.vm import Executable
 from anyshape.vm.report.causes import Causes
 
 
-def explanation(exe: Executable) -> str:
+def explanation(exe: Executable) -> Outline:
     """Describes a compiled model as text."""
-    return explain(exe).text
+    return Outline(explain(exe).text)
 
 
 def explain(exe: Executable) -> Answer:

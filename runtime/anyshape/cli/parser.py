@@ -17,6 +17,7 @@ from anyshape.cli.commands import (
     export_program,
     on_model,
     profile_model,
+    quantise_model,
     run_model,
     show_op,
     simplify_model,
@@ -57,6 +58,9 @@ _EXAMPLES = """\
   anyshape diff model.onnx --shape x=4x128               the first node that differs from onnxruntime, with a script that reproduces it
   anyshape accelerate bert.onnx fast.onnx libfast.so --shape ids=4x128          for onnxruntime, where our kernels are faster
   anyshape accelerate bert.onnx fast.onnx libfast.so --dim seq=1:512 --least 0.3 --json
+  anyshape quantise llama.onnx --weights int4 --group 32 --inputs prompt.npz        weights of products in 4 bits, and what each loses
+  anyshape quantise llama.onnx --method mse --symmetric --keep 'lm_head*' --keep '*/norm/*' --out small.onnx
+  anyshape quantise resnet.onnx --weights int8 --shape image=1x3x224x224 --json
   anyshape export bert.onnx --out bert --bounds seq=1:512                an object file and a C header, without Python
   anyshape export bert.onnx --out bert --target aarch64-linux-gnu --weights file
   anyshape export --op softmax --input x='f32[n, m]' --param axis=0 --out softmax
@@ -67,8 +71,8 @@ _EXAMPLES = """\
 """
 
 _CODES = """\
-Exit codes: 0: done. 1: diff found a difference, or accelerate nothing to replace. 2: an error in the model, the inputs or the command,
-which the message describes. 130: Ctrl-C.
+Exit codes: 0: done. 1: diff found a difference, or accelerate or quantise nothing to replace. 2: an error in the model, the inputs
+or the command, which the message describes. 130: Ctrl-C.
 """
 
 
@@ -86,6 +90,8 @@ def parser() -> argparse.ArgumentParser:
     )
     _add_inputs(run)
     _add_threads(run)
+    most = "refuse a call that needs more memory for intermediate values and results"
+    run.add_argument("--max-memory", type=arguments.byte_count, metavar="64MB", help=most)
     repeat = arguments.count(0, MOST_CALLS)
     run.add_argument("--repeat", type=repeat, default=5, metavar="N", help="number of further runs to measure (5)")
     _add_policy(run)
@@ -117,9 +123,10 @@ def parser() -> argparse.ArgumentParser:
     _add_simplify(commands)
     _add_diff(commands)
     _add_accelerate(commands)
+    _add_quantise(commands)
     _add_export(commands)
     _add_show(commands)
-    parser.set_defaults(threads=None, last=None)
+    parser.set_defaults(threads=None, max_memory=None, last=None)
     return parser
 
 
@@ -274,6 +281,38 @@ def _add_accelerate(commands: Commands) -> None:
     one.add_argument("--target", metavar="TARGET,TARGET", help=levels)
     one.add_argument("--domain", default="com.anyshape", metavar="NAME", help="the domain of the ops (com.anyshape)")
     one.set_defaults(command=accelerate_model)
+
+
+def _add_quantise(commands: Commands) -> None:
+    text = "write a model whose constant weights have 4 or 8 bits, for onnxruntime too, and say what that changes"
+    more = (
+        "Weights of products become those of MatMulNBits, tables those of GatherBlockQuantized: in groups of a column or row, each with",
+        "a scale and a zero point. They stay narrow in memory. Weights of convolutions (int8), and f8e4m3, are narrow in the file alone.",
+        "The table has the relative root mean square error of each weight and, on inputs (--inputs, --input, --shape), of what its node",
+        "computes and of the model's outputs. Weights that stay are listed with the reason; --keep leaves out those that lose too much.",
+        "Exit code 1, and no file, if no weight became narrow.",
+    )
+    one = _parser(commands, "quantise", text, *more)
+    one.add_argument("model", metavar="MODEL", help="an ONNX file")
+    _add_dim(one)
+    one.add_argument(
+        "--weights", choices=("int4", "int8", "f8e4m3"), default="int4", help="the format of weights (int4)"
+    )
+    group = "elements with one scale: 16, 32, 64, 128 or 256 (32); fewer are more exact, and larger"
+    one.add_argument("--group", type=arguments.count(1), metavar="N", help=group)
+    one.add_argument("--symmetric", action="store_true", help="groups without zero points: smaller, and less exact")
+    method = "rtn: round to nearest (the default); mse: clip each group where that makes its squared error less, which takes longer"
+    one.add_argument("--method", choices=("rtn", "mse"), default="rtn", help=method)
+    keep = "leave weights, and nodes, of these names as they are; * is any text"
+    one.add_argument("--keep", action="append", default=[], metavar="PATTERN", help=keep)
+    least = "leave smaller weights as they are, as 64kB or 1MiB (16KiB)"
+    one.add_argument("--least", type=arguments.byte_count, default=16384, metavar="BYTES", help=least)
+    one.add_argument(
+        "--out", metavar="FILE", help="the file to write (default: MODEL.int4.onnx or as the format is called)"
+    )
+    one.add_argument("--inputs", metavar="FILE.npz", help="measure on these inputs, each under its name")
+    _add_inputs(one)
+    one.set_defaults(command=quantise_model)
 
 
 def _add_export(commands: Commands) -> None:

@@ -10,17 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from anyshape.errors import AnyshapeError, ModelError, UnsupportedError
+from anyshape.errors import AnyshapeError, ModelError, UnsupportedError, library_error
 
 
 @contextmanager
 def model_errors(where: str) -> Iterator[None]:
-    """Raises UnsupportedError for what nests deeper than Python calls go, and ModelError for every other error of a library."""
+    """Raises UnsupportedError for what nests deeper than Python calls go, MissingPackageError where a library is not installed, and
+    ModelError for every other error of a library."""
     try:
         yield
     except (AnyshapeError, MemoryError):
         raise
     except RecursionError as e:
         raise UnsupportedError(f"{where}: it is nested too deeply for this version") from e
+    except ModuleNotFoundError as e:
+        raise library_error(e) from e
     except Exception as e:
         raise ModelError(f"{where}: it cannot be read ({type(e).__name__}: {e})") from e

@@ -16,6 +16,7 @@ from anyshape.dims import Cond, Dim, Size, bounds, eq, free_symbols, le, not_, p
 from anyshape.dtypes import CHAR
 from anyshape.errors import ArgumentError, ParseError
 from anyshape.frontends.symbolic_shapes.search import UP_TO, Outcome, SearchResult, least, solve
+from anyshape.outline import outline
 from anyshape.public import public, short
 from anyshape.types import ListType, TensorType
 from anyshape.wording import counted
@@ -280,6 +281,9 @@ class Shapes:
         from anyshape.frontends.symbolic_shapes.text import text
 
         return text(self)
+
+    def _repr_html_(self) -> str:
+        return outline(str(self))
 
     def __repr__(self) -> str:
         return (

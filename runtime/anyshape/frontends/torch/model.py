@@ -99,6 +99,9 @@ class TorchModel:
                 )
         return list(arguments)
 
+    def _repr_html_(self) -> str:
+        return self.executable._repr_html_()
+
     def __repr__(self) -> str:
         return f"<TorchModel of {self.executable!r}>"
 

@@ -21,6 +21,7 @@ import llvmlite
 
 from anyshape.disk_cache import DiskCache
 from anyshape.errors import AnyshapeError
+from anyshape.logs import CACHE
 
 from ..target import CODE_GENERATOR, Target, initialize
 from ..target import binding as llvm
@@ -174,7 +175,7 @@ def object_key(text: str, target: Target) -> str:
 
 @cache
 def disk_cache() -> DiskCache:
-    """The cache of this process, at $ANYSHAPE_CACHE or ~/.cache/anyshape."""
+    """The cache of this process, where `DiskCache.standard` says."""
     return DiskCache.standard()
 
 
@@ -189,12 +190,13 @@ def object_for(text: str, target: Target) -> bytes:
 
 def object_by_key(key: str, text: Callable[[], str], target: Target) -> bytes:
     """The object under a key that the caller vouches for; the text is only written if no cache has it."""
-    code = _IN_PROCESS.get(key)
+    code, origin = _IN_PROCESS.get(key), "kept by the process"
     if code is None:
-        code = disk_cache().get(key)
+        code, origin = disk_cache().get(key), "from the cache on disk"
     if code is None:
-        code = compile_object(text(), target)
+        code, origin = compile_object(text(), target), "compiled"
         disk_cache().put(key, code)
+    CACHE.debug("object %.12s: %s, %d bytes", key, origin, len(code))
     keep_object(key, code)
     return code
 

@@ -31,6 +31,7 @@ from anyshape.graph.joining import joined_list, without_dims
 from anyshape.graph.lists import LIST
 from anyshape.graph.retype import rebuild
 from anyshape.graph.value import SMALL, Node, Value, constant
+from anyshape.logs import COMPILE
 from anyshape.passes.branch_specialisation import in_branches
 from anyshape.passes.regions import decided_branches
 from anyshape.passes.rewriting import rewrite
@@ -122,6 +123,7 @@ class Continued:
                 tail = self._tails.get(self.key(values))  # another thread may just have made it
             if tail is not None:
                 return tail
+            COMPILE.info("%s: ranks or lengths of a call are new, its tail is compiled", self.f.name)
             tail = self.build(values)
             key = self.key(values)  # a level may have risen meanwhile
         with self._lock:

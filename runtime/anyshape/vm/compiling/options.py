@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args, get_type_hi
 from anyshape.errors import ArgumentError
 from anyshape.public import fits, short, spell
 from anyshape.vm.native import MOST_THREADS
+from anyshape.vm.run.memory_budget import byte_count
 from anyshape.vm.run.policies import policies_left_out
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ class Options:
     `dump`: stages printed to stderr. `verify`: check the graph's invariants between stages. `repair`: an ONNX model that the
     standard refuses is taken for what it most likely means, and the report says how. `threads`: how many may work on one kernel, at most
     and by default (0) as many as this process may use processors; results do not depend on it. `growth`: the most by which an algorithm
-    with fewer products may multiply the bound of rounding errors, 0 for none (docs/lowering.md). `recorder`: the recorder of
-    kernels, for `profile`."""
+    with fewer products may multiply the bound of rounding errors, 0 for none (docs/lowering.md). `max_memory`: the most bytes that
+    a call may need for intermediate values and results. `recorder`: the recorder of kernels, for `profile`."""
 
     executor: str = "vm"
     target: str = "host"
@@ -51,6 +52,7 @@ class Options:
     repair: bool = False
     threads: int = 0
     growth: float = 16.0
+    max_memory: int | None = None
     recorder: Recorder | None = None
     dims: Mapping[str, Any] = field(default_factory=dict)
 
@@ -73,6 +75,7 @@ class CompileOptions(TypedDict, total=False):
     repair: bool | None
     threads: int | None
     growth: float | None
+    max_memory: int | str | None
     recorder: Recorder | None
 
 
@@ -81,6 +84,7 @@ class ExecutionOptions(TypedDict, total=False):
 
     loop: LoopName | None
     threads: int | None
+    max_memory: int | str | None
 
 
 def from_environment() -> Options:
@@ -114,7 +118,16 @@ def make_options(arguments: Mapping[str, Any]) -> Options:
     said = {k: v for k, v in arguments.items() if v is not None}
     if fits(said.get("dump"), set[str] | list[str] | tuple[str, ...]):
         said["dump"] = frozenset(said["dump"])
+    if isinstance(text := said.get("max_memory"), str):
+        said["max_memory"] = _bytes(text)
     return checked(replace(from_environment(), **said))
+
+
+def _bytes(text: str) -> int:
+    number = byte_count(text)
+    if number is None:
+        raise ArgumentError(f"max_memory must be a number of bytes, as 64MB or 512KiB, got {short(text)}")
+    return number
 
 
 @cache
@@ -134,6 +147,8 @@ def checked(options: Options) -> Options:
     if not 0 <= options.threads <= MOST_THREADS:
         demand = f"a number from 1 to {MOST_THREADS}, or 0 for all processors"
         raise ArgumentError(f"threads must be {demand}, got {options.threads!r}")
+    if options.max_memory is not None and options.max_memory <= 0:
+        raise ArgumentError(f"max_memory must be at least 1 byte, got {options.max_memory!r}")
     if not options.growth >= 0:
         raise ArgumentError(f"growth must be at least 0, got {options.growth!r}")
     strange = sorted(options.dump - set(STAGES))

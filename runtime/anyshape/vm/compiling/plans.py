@@ -22,6 +22,7 @@ from anyshape.graph.callee import Callee, callees_of
 from anyshape.graph.function import Function
 from anyshape.graph.joining import unlike_ranks
 from anyshape.graph.retype import retype
+from anyshape.logs import COMPILE
 from anyshape.passes.factors import bytes_of_factors
 from anyshape.passes.steps import Schedule
 from anyshape.types import FunctionType, ListType, TensorType
@@ -363,6 +364,7 @@ class ProgramPlan:
                         raise AnyshapeError(
                             f"{self._program.name}: a guard declined a call, and there is no other variant"
                         )
+                    COMPILE.info("%s: a call outside of its assumptions runs the general program", self._program.name)
                     self._general = self._make_general()
         return self._general
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from anyshape.dims import bounds
 from anyshape.errors import ArgumentError
 from anyshape.graph.function import Function
+from anyshape.logs import COMPILE
 from anyshape.policies import SizeBounds, SizePolicy
 from anyshape.vm.compiling.options import Options
 from anyshape.vm.compiling.plans import Direct, Plan
@@ -166,6 +167,7 @@ class SizePlan:
         with self._changed:
             variant.compile_seconds = time.perf_counter() - start
             variant.state = State.FAILED if plan is None else State.READY
+            COMPILE.info("%s: variant for %s", self._f.name, variant)
             if plan is not None:
                 self._plans[variant] = plan
                 self._give(variant, plan)

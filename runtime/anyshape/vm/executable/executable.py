@@ -9,20 +9,24 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
+from anyshape.dims import Dim
 from anyshape.dtypes import CHAR
-from anyshape.errors import ArgumentError
+from anyshape.errors import ArgumentError, Cancelled
 from anyshape.files import PathLike, is_saved
 from anyshape.graph.function import Function
 from anyshape.graph.retype import constrained
+from anyshape.graph.text import is_anonymous
 from anyshape.graph.tuples import Form, formed
 from anyshape.graph.value import Value
+from anyshape.outline import outline, section
 from anyshape.policies import Generic, PolicyArgument, size_policy
 from anyshape.public import edge, fits, public, short
 from anyshape.types import ListType, TensorType
@@ -33,6 +37,9 @@ from anyshape.vm.compiling.plans import Compiler, Plan, expect, packed_beside
 from anyshape.vm.compiling.size_plan import SizePlan
 from anyshape.vm.compiling.uncollected import uncollected
 from anyshape.vm.compiling.variants import with_variants
+from anyshape.vm.executable.call_path import CallPath, CallSizes
+from anyshape.vm.executable.hooks import CallHook, CallHooks, CallRecord
+from anyshape.vm.executable.memory_text import memory_text
 from anyshape.vm.native import wait_for_memory
 from anyshape.vm.program.blocks import shown
 from anyshape.vm.program.disassemble import disassemble
@@ -40,7 +47,10 @@ from anyshape.vm.program.table import ResultType
 from anyshape.vm.report.summary import Report
 from anyshape.vm.run.arguments import Signature
 from anyshape.vm.run.destinations import Destinations
-from anyshape.vm.run.limits import checked_deadline, until
+from anyshape.vm.run.limits import Cancellation, bounded, cancelled_text, checked_deadline
+
+if TYPE_CHECKING:
+    from anyshape.vm.executable.memory_limit import MemoryLimit
 
 Array = NDArray[Any]
 
@@ -103,6 +113,7 @@ def compile(
     if not isinstance(sizes, Generic):
         plan = with_variants(f, plan, sizes, chosen, report)
     report.finished = True
+    report.log(f.name)
     return Executable(f, plan, report, chosen)
 
 
@@ -119,12 +130,17 @@ def _loaded(path: PathLike, chosen: Options, options: CompileOptions) -> Executa
 
     if chosen.dims:
         raise ArgumentError(f"{os.fspath(path)} is a saved model; pass dims when you compile the ONNX model")
-    executable = load(path, threads=chosen.threads)
+    executable = load(path, threads=chosen.threads, max_memory=chosen.max_memory)
     asked = {name for name, value in options.items() if value is not None}
     for name in sorted(asked - set(ExecutionOptions.__annotations__)):
         if getattr(executable.options, name) != getattr(chosen, name):
             raise ArgumentError(f"{os.fspath(path)} is a saved model; pass {name} when you compile the ONNX model")
-    return executable.by(loop=options["loop"], threads=chosen.threads) if "loop" in asked else executable
+    by = executable.by
+    return (
+        by(loop=options["loop"], threads=chosen.threads, max_memory=chosen.max_memory)
+        if "loop" in asked
+        else executable
+    )
 
 
 def function_of(
@@ -192,12 +208,49 @@ class Executable:
         form = function.form or ()
         self._form = form if any(f is not None for f in form) else None
         self._single = len(form or function.results) == 1
-        self._bind, self._run = self.signature.bind, plan.run
-        self._direct = None if self._strings else plan.direct
         self._names = self.signature.names
         self._places = Destinations(
             [ResultType(n, v.type.dtype) for n, v in zip(function.result_names, function.results)]
         )
+        self._limit = None if options.max_memory is None else self._limited(options.max_memory)
+        self._hooks: CallHooks | None = None
+        self._lock = threading.Lock()
+        self._first_check: Callable[[], None] | None = None
+        self._lay_path()
+
+    def _lay_path(self) -> None:
+        """Has calls enter the plan, past a memory limit and hooks where there are any."""
+        with self._lock:
+            path = CallPath(None if self._strings else self.plan.direct, self.signature.bind, self.plan.run)
+            if self._first_check is not None:
+                path = self._checked(path, self._first_check)
+            if self._limit is not None:
+                path = self._limit.before(path)
+            if self._hooks:
+                path = self._hooks.around(path)
+            self._direct, self._bind, self._run = path.direct, path.bind, path.run
+
+    def _checked(self, path: CallPath, check: Callable[[], None]) -> CallPath:
+        def run(arrays: Sequence[Array], places: Sequence[Array | None] = ()) -> list[Array]:
+            check()
+            self._first_check = None
+            self._lay_path()
+            return path.run(arrays, places)
+
+        return CallPath(None, path.bind, run)
+
+    def _limited(self, most: int) -> MemoryLimit:
+        """Makes the memory limit. Raises MemoryLimitExceeded where no call is within it, and ArgumentError for a plan with a policy."""
+        from anyshape.vm.executable.memory_limit import MemoryLimit
+        from anyshape.vm.export.call_bytes import call_bytes
+
+        if isinstance(self.plan, SizePlan):
+            raise ArgumentError("compile: max_memory and policy exclude each other: variants have memory of their own")
+        f, threads = self.function, self.options.threads
+        counted = self.plan.by(replace(self.options, loop="python", max_memory=None))
+        limit = MemoryLimit(f, most, call_bytes(f, self.plan, threads), counted)
+        limit.demand_possible()
+        return limit
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the model: one array, or a tuple of arrays. Raises ArgumentError, DtypeError or ShapeError for arguments that do not fit."""
@@ -211,14 +264,18 @@ class Executable:
         return results[0] if self._single else tuple(results)
 
     def run(
-        self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None, *, deadline: float | None = None
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Array] | None = None,
+        *,
+        deadline: float | None = None,
+        cancellation: Cancellation | None = None,
     ) -> list[Array]:
         """Runs the model on a dict of inputs: a list in the order of `output_names`. Results named in `outputs` are put there; if the call
         raises an error, what those arrays hold is not defined. With a `deadline`, in seconds from now, a call that is not over by then
-        raises DeadlineExceeded."""
-        if deadline is not None:
-            with until(checked_deadline(deadline)):
-                return self._run_at_leisure(inputs, outputs)
+        raises DeadlineExceeded; with a `cancellation`, one that its `cancel()` stops raises Cancelled."""
+        if deadline is not None or cancellation is not None:
+            return self._run_bounded(inputs, outputs, deadline, cancellation)
         direct = self._direct
         if direct is not None:
             try:
@@ -231,6 +288,15 @@ class Executable:
             if results is not None:
                 return results
         return self._run_at_leisure(inputs, outputs)
+
+    def _run_bounded(self, inputs: Any, outputs: Any, seconds: Any, cancellation: Any) -> list[Array]:
+        if not isinstance(cancellation, Cancellation | None):
+            raise ArgumentError(f"run: cancellation must be an anyshape.Cancellation, got {short(cancellation)}")
+        limit = None if seconds is None else checked_deadline(seconds)
+        if cancellation is not None and cancellation.is_cancelled:
+            raise Cancelled(cancelled_text(self._head.name))
+        with bounded(limit, cancellation):
+            return self._run_at_leisure(inputs, outputs)
 
     def _run_at_leisure(self, inputs: Any, outputs: Any) -> list[Array]:
         for what, named in (("inputs", inputs), ("outputs", outputs if outputs is not None else {})):
@@ -297,9 +363,13 @@ class Executable:
 
     @public
     def by(self, **options: Unpack[ExecutionOptions]) -> Executable:
-        """Returns these programs with other options for running, `loop` and `threads` of `Options`. Nothing is compiled again."""
-        chosen = make_options(options)
-        return Executable(self._head, self.plan.by(chosen), self.report, chosen)
+        """Returns these programs with other options for running: `loop`, `threads` and `max_memory` of `Options`. Nothing is compiled
+        again."""
+        chosen = make_options({"max_memory": self.options.max_memory, **options})
+        other = Executable(self._head, self.plan.by(chosen), self.report, chosen)
+        if self._first_check is not None:
+            other.check_first(self._first_check)
+        return other
 
     @public
     def wait(self) -> None:
@@ -314,12 +384,28 @@ class Executable:
     def check_first(self, check: Callable[[], None]) -> None:
         """Makes calls `check` before they run, until it once does not raise."""
 
-        def first(arrays: Sequence[Array], places: Sequence[Array | None] = ()) -> list[Array]:
-            check()
-            self._run, self._direct = self.plan.run, None if self._strings else self.plan.direct
-            return self.plan.run(arrays, places)
+        self._first_check = check
+        self._lay_path()
 
-        self._run, self._direct = first, None
+    @public
+    def on_call(self, hook: Callable[[CallRecord], object]) -> CallHook:
+        """Calls `hook` after each call of this executable, in the thread of the call, with its dims by name, seconds, memory and error.
+        What it raises is logged (`anyshape.calls`), and the call goes on. `remove()` of what is returned, or the end of a `with`, takes
+        the hook away."""
+        with self._lock:
+            if self._hooks is None:
+                self._hooks = CallHooks(self._head.name, self._sizes(), lambda: self.memory, self._lay_path)
+        return self._hooks.add(hook)
+
+    def _sizes(self) -> CallSizes:
+        """Where the named dims of a call stand in its arguments."""
+        places: dict[str, tuple[int, int]] = {}
+        for k, p in enumerate(self._head.params):
+            dims = () if isinstance(p.type, ListType) else p.type.shape or ()
+            for axis, n in enumerate(dims):
+                if isinstance(n, Dim) and n.is_symbol and not is_anonymous(n):
+                    places.setdefault(n.name, (k, axis))
+        return CallSizes(places)
 
     @property
     def function(self) -> Function:
@@ -356,6 +442,18 @@ class Executable:
     def disassemble(self) -> str:
         """The programs compiled so far, as text."""
         return "\n\n".join(disassemble(p) for p in self.plan.programs)
+
+    def _repr_html_(self) -> str:
+        """The signature, and below it, collapsed, the report of the compile, the memory plan and the programs."""
+        sides = ("inputs", self.input_names, self.input_types), ("outputs", self.output_names, self.output_types)
+        lines = [
+            line
+            for side, names, types in sides
+            for line in (f"{side}:", *(f"  {n}: {t}" for n, t in zip(names, types)))
+        ]
+        parts = {"report": str(self.report), "memory": memory_text(self), "programs": self.disassemble()}
+        body = outline("\n".join(lines)) + "".join(section(title, outline(text)) for title, text in parts.items())
+        return section(self._head.name, body, opened=True)
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{n}: {t}" for n, t in zip(self.input_names, self.input_types))

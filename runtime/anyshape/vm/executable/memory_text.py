@@ -6,18 +6,22 @@ In: an executable. Out: text.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from anyshape.dims import Dim, Size, evaluate, free_symbols, symbol
 from anyshape.errors import ArgumentError
 from anyshape.graph.text import is_anonymous
+from anyshape.outline import Outline
 from anyshape.vm.compiling.kernels import THREADS
-from anyshape.vm.executable.executable import Executable
 from anyshape.vm.program.memory_layout import Tenant
 from anyshape.vm.program.memory_plan import SCRATCH, Area, Held, MemoryPlan
 from anyshape.wording import counted
 
+if TYPE_CHECKING:
+    from anyshape.vm.executable.executable import Executable
 
-def memory_text(executable: Executable, dims: Mapping[str, int] | None = None) -> str:
+
+def memory_text(executable: Executable, dims: Mapping[str, int] | None = None) -> Outline:
     """The plans of the programs compiled so far; with `dims`, by name of symbol, in numbers too. Raises ArgumentError for another name."""
     names = [s.name for s in executable.function.symbols() if not is_anonymous(s)]
     planned = [size for p in executable.plan.programs if p.memory for size in p.memory.sizes()]
@@ -30,7 +34,7 @@ def memory_text(executable: Executable, dims: Mapping[str, int] | None = None) -
             texts.append(f"memory of {p.name}: not kept in a saved model")
         else:
             texts.append("\n".join([f"memory of {p.name}:", *_lines(p.memory, dims or {})]))
-    return "\n\n".join(texts)
+    return Outline("\n\n".join(texts))
 
 
 def _lines(plan: MemoryPlan, dims: Mapping[str, int]) -> list[str]:

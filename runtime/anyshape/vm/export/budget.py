@@ -16,11 +16,18 @@ _MOST = 1 << 62
 _BEYOND = 1 << 63
 
 
-def largest_sizes(formula: Size, m: Interface, budget: int) -> dict[str, int | None]:
-    """Finds for each dim the largest size that fits with all others at their least, by bisection; None where none does. What fits is
-    refused by nobody; a larger size may fit again where the formula falls."""
-    least = {d.c_name: max(bounds(d.symbol)[0] or 0, 1) for d in m.dims}
-    return {d.c_name: _largest(formula, d, least, budget) for d in m.dims}
+def largest_sizes(
+    formula: Size, m: Interface, budget: int, at: Mapping[str, int] | None = None
+) -> dict[str, int | None]:
+    """Finds for each dim the largest size that fits with all others at their least, or as `at` says, by bisection; None where none does.
+    What fits is refused by nobody; a larger size may fit again where the formula falls."""
+    least = least_sizes(m)
+    return {d.c_name: _largest(formula, d, {**least, **(at or {}), d.c_name: least[d.c_name]}, budget) for d in m.dims}
+
+
+def least_sizes(m: Interface) -> dict[str, int]:
+    """The least size of each dim, but 0."""
+    return {d.c_name: max(bounds(d.symbol)[0] or 0, 1) for d in m.dims}
 
 
 def fitting(sizes: Mapping[str, int | None]) -> list[str]:
@@ -57,7 +64,7 @@ def bytes_at(formula: Size, sizes: Mapping[str, int]) -> int:
 def demand_budget(formulas: Sequence[Size], m: Interface, budget: int) -> list[str]:
     """Says which sizes fit. Raises UnsupportedError where the least sizes do not, or where the largest that the bounds allow do not."""
     formula = formulas[0]
-    least = {d.c_name: max(bounds(d.symbol)[0] or 0, 1) for d in m.dims}
+    least = least_sizes(m)
     sizes = largest_sizes(formula, m, budget)
     lines = [f"  {line}" for line in fitting(sizes)]
     highs = {d.c_name: bounds(d.symbol)[1] for d in m.dims}

@@ -40,23 +40,24 @@ class CallBytes:
     """Formulas of a plan. Where a dim of a call is 0 and another program may run it, the larger number of both counts."""
 
     def __init__(self, f: Function, plan: ProgramPlan, m: Interface, threads: int) -> None:
+        """`places` has the argument and the axis of each of the caller's dims."""
         self.interface = m
         self._plan, self._threads = plan, threads
-        self._places = {d.c_name: place for d in m.dims if (place := f.place_of(d.symbol)) is not None}
+        self.places = {d.c_name: place for d in m.dims if (place := f.place_of(d.symbol)) is not None}
         self._main = self._bytes_of(plan.program)
         self._general: _ProgramBytes | None = None
 
     def _bytes_of(self, program: Program) -> _ProgramBytes:
         """Raises UnsupportedError where elements decide, or where a formula would be too deep."""
         known = analyse(program)
-        if untranslated(program) or known.varying() or len(self._places) < len(self.interface.dims):
+        if untranslated(program) or known.varying() or len(self.places) < len(self.interface.dims):
             raise UnsupportedError(f"{program.name}: elements decide how much memory a call needs")
         values = entry_values(known, self.interface, self._threads)
         return _ProgramBytes(arena_size(known, values), _result_sizes(known, values))
 
     def sizes(self, arrays: Sequence[Any]) -> dict[str, int]:
         """The caller's dims in a call, by name."""
-        return {name: arrays[k].shape[axis] for name, (k, axis) in self._places.items()}
+        return {name: arrays[k].shape[axis] for name, (k, axis) in self.places.items()}
 
     def needed(self, sizes: Mapping[str, int], placed: Collection[int] = ()) -> int | None:
         """The bytes of a call; results numbered in `placed` have memory of the caller. None where elements decide, once a dim is 0."""
@@ -73,9 +74,22 @@ class CallBytes:
             needed = max(needed, bytes_at(self._general.total(placed), sizes))
         return needed
 
+    @property
+    def formula(self) -> Size:
+        """The bytes of a call whose dims are at least 1."""
+        return self._main.total(())
+
+    def admissible(self, sizes: Mapping[str, int], limit: int) -> list[str]:
+        """Says which sizes fit a limit with the other sizes of a call that does not."""
+        largest = largest_sizes(self.formula, self.interface, limit, sizes)
+        near = {name: n for name, n in largest.items() if n is not None and n < sizes[name]}
+        return [f"{name} may be at most {n} with the other sizes of this call" for name, n in near.items()] or (
+            self.fitting(limit)
+        )
+
     def fitting(self, limit: int) -> list[str]:
         """Says which sizes fit a limit."""
-        return fitting(largest_sizes(self._main.total(()), self.interface, limit))
+        return fitting(largest_sizes(self.formula, self.interface, limit))
 
 
 def call_bytes(f: Function, plan: Plan, threads: int) -> CallBytes | None:

@@ -10,14 +10,17 @@ is for.
     loop_objects() -> {key: object code}                    the machine code of this room, for saved models
     scalar_code() -> {instruction: handler}                 code of scalar instructions, for functions that are no loop
     usable_threads(), MOST_THREADS                          threads that kernels can be shared with
+    pin_workers(processors)                                 the processors that these threads run on
     import_parts()                                          the modules of the room, which each function would import when it is called
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from anyshape.errors import UnsupportedError
 from anyshape.vm.native.pool_layout import MOST_THREADS
 
 if TYPE_CHECKING:
@@ -25,6 +28,17 @@ if TYPE_CHECKING:
     from anyshape.vm.native.executor import NativeExecutor
     from anyshape.vm.native.scalars import Handler
     from anyshape.vm.program.table import Instruction, Program
+
+
+def demand_platform(platform: str) -> None:
+    """Raises UnsupportedError for a platform (`sys.platform`) without the calls of POSIX that the run time makes."""
+    if platform == "win32":
+        raise UnsupportedError(
+            "anyshape runs on Linux and macOS; on Windows run it in WSL, which is Linux (docs/platforms.md)"
+        )
+
+
+demand_platform(sys.platform)
 
 
 def new_executor(program: Program, types: Sequence[TensorType] | None = None, threads: int = 1) -> NativeExecutor:
@@ -72,6 +86,14 @@ def usable_threads() -> int:
     return usable_threads()
 
 
+def pin_workers(processors: Collection[int]) -> None:
+    """Has the threads that kernels are shared with run on these processors alone; on all if there are none. Raises OSError where the system
+    does not do that."""
+    from anyshape.vm.native.executor import pin_workers
+
+    pin_workers(processors)
+
+
 def import_parts() -> None:
     """Imports the modules that an executor needs, so that the time of the first one is work and not imports."""
     import anyshape.vm.native.executor  # noqa: F401, to load it
@@ -83,6 +105,7 @@ __all__ = [
     "import_parts",
     "loop_objects",
     "new_executor",
+    "pin_workers",
     "scalar_code",
     "usable_threads",
     "wait_for_memory",

@@ -17,7 +17,7 @@ from anyshape.failure_report import AREA, take
 from anyshape.lower.llvm import polling
 from anyshape.types import TensorType
 from anyshape.vm.native.heap import HEAP_WORDS
-from anyshape.vm.native.layout import RESULT_WORDS, Word
+from anyshape.vm.native.layout import RESULT_WORDS, Stop, Word
 from anyshape.vm.native.objects import Methods
 from anyshape.vm.program.address import address_of
 from anyshape.vm.program.table import Op, Program
@@ -228,6 +228,10 @@ class NativeContext:
         counted = ctypes.c_int64.from_address(int(self.words[Word.CANCELS])).value
         for word, value in ((Word.STOP, 0), (Word.DEADLINE, deadline), (Word.CANCELS_SEEN, counted), (Word.BEGUN, 1)):
             self._cells[word] = value
+
+    def stop(self) -> None:
+        """Makes the call stop as cancelled; from any thread while the call is under way."""
+        self._cells[int(Word.STOP)] = int(Stop.CANCELLED)
 
     def end(self) -> None:
         self._cells[int(Word.DEADLINE)] = self._cells[int(Word.BEGUN)] = 0

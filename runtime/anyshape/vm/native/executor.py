@@ -7,8 +7,9 @@ returns where a region must grow or a result must be made, and goes on after tha
 from __future__ import annotations
 
 import ctypes
+import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from anyshape.code_version import code_version
 from anyshape.errors import AnyshapeError, Cancelled, DeadlineExceeded, OverflowedError, UnsupportedError, VerifyError
+from anyshape.logs import CALLS
 from anyshape.lower.llvm import polling
 from anyshape.types import TensorType
 from anyshape.vm.native.ahead import Ahead, typical_bytes
@@ -35,7 +37,7 @@ from anyshape.vm.run.arena import ContextPool
 from anyshape.vm.run.destinations import unfit_destination
 from anyshape.vm.run.heap import no_memory_text
 from anyshape.vm.run.interpreter import failed_check, failed_kernel, overflow_text, too_deep_text, unfit_text
-from anyshape.vm.run.limits import cancelled_text, deadline, late_text
+from anyshape.vm.run.limits import cancelled_text, late_text, thread_limits
 from anyshape.vm.run.policies import Policy, in_use, policies_left_out
 from anyshape.vm.run.results import new_result
 
@@ -116,6 +118,11 @@ def _pool() -> Pool:
     return pool
 
 
+def pin_workers(processors: Collection[int]) -> None:
+    """Has the pool's workers run on these processors alone; on all if there are none."""
+    _pool().pin(processors)
+
+
 @once
 def _ticker() -> Ticker:
     """The clock that makes calls look whether they are to stop."""
@@ -147,6 +154,7 @@ def _methods() -> Methods | None:
     """The direct entry of this machine, if there is one, and what allocates memory to its results."""
     loaded = _entry()
     if loaded is None or not in_use(Policy.ENTRY):
+        CALLS.info("there is no direct entry in this process: Python binds the arguments of each call")
         return None
     return Methods(loaded.address("anyshape_call"), new_allocator(loaded.address), (loaded, _loop()))
 
@@ -198,13 +206,21 @@ class NativeExecutor:
             if places:
                 context.take_back(len(places))
             try:
-                if results is None and context.words[Word.ENDED] == End.STOPPED:
-                    self._stop(context)
+                if results is None:
+                    self._left(context)
             finally:
                 give_back(context)
             return results
 
         return call
+
+    def _left(self, context: NativeContext) -> None:
+        """Raises the error of a call that was stopped in the direct entry; reports any other that Python is to go on with."""
+        end = int(context.words[Word.ENDED])
+        if end == End.STOPPED:
+            self._stop(context)
+        if CALLS.isEnabledFor(logging.DEBUG):
+            CALLS.debug("%s: the direct entry leaves a call to Python (%s)", self.program.name, End(end).name)
 
     def context(self) -> NativeContext:
         context = known(NativeContext(self._tables, self._methods, self._loaded.address("anyshape_look")))
@@ -219,11 +235,15 @@ class NativeExecutor:
     ) -> list[Array] | None:
         """Runs the program; the results, or None where a guard declined. Raises what `interpreter.run` raises. Results are computed in the
         `places` that fit."""
-        context.begin(deadline())
+        until, cancellation = thread_limits()
+        context.begin(until)
         try:
             if places:
                 context.give(places)
-            return self._run(arguments, context, places)
+            if cancellation is None:
+                return self._run(arguments, context, places)
+            with cancellation.stopping(context.stop):
+                return self._run(arguments, context, places)
         finally:
             context.end()
             if places:

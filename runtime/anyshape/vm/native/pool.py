@@ -10,7 +10,7 @@ import atexit
 import ctypes
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 
 import numpy as np
@@ -44,6 +44,7 @@ class Pool:
         self._words = self._memory[start : start + int(PoolWord.COUNT)]
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
+        self._processors: frozenset[int] = frozenset()
         self.address = address_of(self._words)
 
     @property
@@ -66,13 +67,25 @@ class Pool:
                     thread.start()
                 except RuntimeError:  # no more threads are to be had
                     return
+                if self._processors:
+                    os.sched_setaffinity(thread.native_id or 0, self._processors)
                 self._words[place(len(self._threads), Line.ID)] = thread.native_id or 0
                 self._threads.append(thread)
                 self._words[PoolWord.WORKERS] = len(self._threads)
 
+    def pin(self, processors: Collection[int]) -> None:
+        """Has workers, those of now and of later, run on these processors alone; on those of the main thread if there are none. Raises
+        OSError where the system does not do that."""
+        with self._lock:
+            self._words[PoolWord.PINNED] = int(bool(processors))
+            for thread in self._threads:
+                os.sched_setaffinity(thread.native_id or 0, processors or os.sched_getaffinity(os.getpid()))
+            self._words[PoolWord.AVOIDED] = 0
+            self._processors = frozenset(processors)
+
     def _let_go_anywhere(self) -> None:
         """Lets workers run on all processors again (`pool_affinity.py`): more workers may need the one that they keep off."""
-        if self._words[PoolWord.AVOIDED]:
+        if self._words[PoolWord.AVOIDED] and not self._processors:
             for thread in self._threads:
                 os.sched_setaffinity(thread.native_id or 0, os.sched_getaffinity(0))
             self._words[PoolWord.AVOIDED] = 0
@@ -92,6 +105,7 @@ class Pool:
         self._lock = threading.Lock()
         self._threads.clear()
         self._words[:] = 0
+        self._words[PoolWord.PINNED] = int(bool(self._processors))
 
 
 def keep_in_order(pool: Pool) -> None:

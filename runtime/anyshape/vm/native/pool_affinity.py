@@ -58,7 +58,9 @@ def _keep_apart(f: FunctionBuilder) -> None:
     before = f.atomic_load(pool, I64, PoolWord.SEEN_ON, order="monotonic")
     f.atomic_store(cpu, pool, PoolWord.SEEN_ON, order="monotonic")
     avoided = f.atomic_load(pool, I64, PoolWord.AVOIDED, order="monotonic")
+    pinned = f.atomic_load(pool, I64, PoolWord.PINNED, order="monotonic")
     stays = f.and_(f.compare("eq", cpu, before), f.compare("ne", cpu, avoided))
+    stays = f.and_(stays, f.compare("eq", pinned, 0))
     with f.if_(f.and_(stays, f.compare("gt", cpu, _NOWHERE))):
         f.atomic_store(cpu, pool, PoolWord.AVOIDED, order="monotonic")
         f.call("pool_keep_off", VOID, [pool, f.sub(cpu, 1)])

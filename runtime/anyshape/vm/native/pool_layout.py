@@ -43,6 +43,8 @@ class PoolWord(IntEnum):
     """Number of workers."""
     BROUGHT = 57
     """Flag: 1 while workers may be where their caller is: they sleep as soon as they have nothing to do."""
+    PINNED = 58
+    """Flag: 1 while the program says on which processors workers run; nothing else moves them then."""
     LINES = 64
     """Lines of the cache, one for each thread, by the order in which workers were started; the last one is the owner's."""
     COUNT = 64 + 64 * 8

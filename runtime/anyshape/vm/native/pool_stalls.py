@@ -45,6 +45,8 @@ def _look(f: FunctionBuilder) -> None:
     """Moves the workers that hold a part and have not run since the last look. A worker that began its part after the last look has run
     since then, so the first look of a wait moves none."""
     (pool,) = f.args
+    with f.if_(f.compare("ne", f.atomic_load(pool, I64, PoolWord.PINNED, order="monotonic"), 0)):
+        f.ret()
     count = f.atomic_load(pool, I64, PoolWord.WORKERS, order="monotonic")
     with f.for_range(0, count) as loop:
         holds, id_, clock = (at_line(f, loop.index, word) for word in (Line.HOLDS, Line.ID, Line.CLOCK))

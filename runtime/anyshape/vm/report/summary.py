@@ -11,6 +11,8 @@ from typing import Any
 from anyshape.dims import Dim
 from anyshape.graph.function import Function
 from anyshape.graph.value import Node
+from anyshape.logs import COMPILE
+from anyshape.outline import outline
 from anyshape.vm.report.causes import Causes
 from anyshape.vm.report.size_variants import SizeVariant
 from anyshape.wording import counted
@@ -75,6 +77,18 @@ class Report:
         self.still_dynamic = [causes.of_node(n) for n in dynamic]
         self.unknown_dims = causes.unknown_dims()
         self.nodes = sum(1 for _ in optimised.all_nodes())
+
+    def log(self, name: str) -> None:
+        """Reports the compile of the model of this name, and what stays dynamic in it, to the log `anyshape.compile`."""
+        numbers = (self.nodes, self.steps, self.kernels, self.programs, sum(self.phases.values()) * 1e3)
+        COMPILE.info("%s: %d nodes, %d steps, %d kernels, %d programs in %.1f ms", name, *numbers)
+        if self.rebuilt:
+            COMPILE.info("%s: compiled again from the saved file: %s", name, self.rebuilt)
+        for line in (*self.still_dynamic, *self.unknown_dims, *self.notes):
+            COMPILE.info("%s: %s", name, line)
+
+    def _repr_html_(self) -> str:
+        return outline(str(self))
 
     def __str__(self) -> str:
         seconds = ", ".join(f"{name} {s * 1e3:.1f} ms" for name, s in self.phases.items())

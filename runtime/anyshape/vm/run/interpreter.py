@@ -314,7 +314,7 @@ def growing(program: Program, number: int) -> Iterator[None]:
     try:
         yield
     except AnyshapeError as e:
-        raise AnyshapeError(f"{program.checks[number].text(())}: {e}") from None
+        raise type(e)(f"{program.checks[number].text(())}: {e}") from None
 
 
 def failed_kernel(

@@ -1,7 +1,7 @@
 """Budget of a call that Python runs: bytes of intermediate values and results, counted as instructions demand them.
 
-In: `within(budget)` around calls of this thread. Out: what the budget's owner raises once it is exceeded. The interpreter counts; machine
-code does not, whose demand is known before (`export/call_bytes.py`).
+In: `within(budget)` around calls of this thread; numbers of bytes as text. Out: what the budget's owner raises once it is exceeded. The
+interpreter counts; machine code does not, whose demand is known before (`export/call_bytes.py`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,24 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 
 _LOCAL = threading.local()
+_LARGEST = (1 << 63) - 1
+_UNITS: dict[str, int] = {
+    "": 1,
+    "B": 1,
+    "KB": 1000,
+    **{f"{p}B": 1000**k for k, p in enumerate("kMGT", 1)},
+    **{f"{p}iB": 1024**k for k, p in enumerate("KMGT", 1)},
+}
+
+
+def byte_count(text: str) -> int | None:
+    """Reads a number of bytes: `4096`, `64MB` (10^6), `512KiB` (2^10); None for another text."""
+    digits = text.rstrip("BGKMTik")
+    unit = _UNITS.get(text[len(digits) :])
+    if unit is None or not (digits.isascii() and digits.isdigit()) or len(digits.lstrip("0")) > len(str(_LARGEST)):
+        return None
+    number = int(digits) * unit
+    return number if number <= _LARGEST else None
 
 
 class MemoryBudget:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -47,17 +47,23 @@ import_parts()  # with this module, so that the time of a load is work and not i
 @edge
 @uncollected()
 def load(
-    path: str | os.PathLike[str], *, verify: bool = False, rebuild: bool = True, threads: int | None = None
+    path: str | os.PathLike[str],
+    *,
+    verify: bool = False,
+    rebuild: bool = True,
+    threads: int | None = None,
+    max_memory: int | str | None = None,
 ) -> Executable:
-    """Loads a saved executable. `threads` is that of `compile`. `verify` checks all constants now; without `rebuild`, a file of other
-    code or for another processor is refused. Raises SavedFileError for a file that is refused."""
+    """Loads a saved executable. `threads` and `max_memory` are those of `compile`. `verify` checks all constants now; without `rebuild`, a
+    file of other code or for another processor is refused. Raises SavedFileError for a file that is refused, and MemoryLimitExceeded
+    where no call is within the limit."""
     report = Report()
     with report.phase("load"):
         container = Container(Path(path))
         if verify:
             container.check()
         try:
-            options, head, unfit = _read_head(container, threads)
+            options, head, unfit = _read_head(container, {"threads": threads, "max_memory": max_memory})
             if unfit and not rebuild:
                 raise container.refusal(unfit, f"load it with rebuild=True, or {AGAIN}")
             kept = [] if unfit else _programs(container, options)
@@ -73,12 +79,13 @@ def load(
         report.rebuilt, report.columns = unfit, record["report"].get("columns", [])
         executable = Executable(head, compiler.plan(head.whole()), report, options)
     report.finished = True
+    report.log(head.name)
     return executable
 
 
-def _read_head(container: Container, threads: int | None) -> tuple[Options, SavedHead, str]:
+def _read_head(container: Container, execution: Mapping[str, Any]) -> tuple[Options, SavedHead, str]:
     said = container.record["options"]
-    options = make_options({**{name: said[name] for name in KEPT_OPTIONS}, "threads": threads})
+    options = make_options({**{name: said[name] for name in KEPT_OPTIONS}, **execution})
     return options, SavedHead.read(container), _unfit(container.record, options)
 
 
