@@ -230,7 +230,7 @@ def test_fma_is_rounded_once(tmp_path: Path) -> None:
 
 
 def test_there_is_an_array_for_every_dtype() -> None:
-    """The loader names the dtypes that DLPack has codes of, but for those that are passed as bytes."""
+    """The loader names those dtypes with codes of DLPack that are not passed as bytes."""
     tables = loader("m", [interface(cube(), "cube")], False, 4).split("const ARRAYS = {")[1].partition("};")[0]
     named = {pair.split(":")[0].strip() for pair in tables.split(",") if ":" in pair}
     assert named == {*map(str, anyshape.dtypes.ALL), str(CHAR)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ import anyshape
 from anyshape import control, ops
 from anyshape.graph.function import Function
 from anyshape.vm.compiling.options import make_options
-from anyshape.vm.export import arena_of, export_target
+from anyshape.vm.export import arena_of, bytes_at, export, export_target
 from anyshape.vm.export.status_code import Code
 from anyshape_testing.exports.loaded import SATURATED, Exported, StatusError
 from anyshape_testing.laws.exported_ops import RUNS_HERE, exported_call
@@ -36,7 +37,7 @@ def longer(value: Any) -> Any:
 
 
 def scan() -> Function:
-    """As many iterations as x has rows, in each of which a value grows by one."""
+    """A value grows by one in each of as many iterations as x has rows."""
     x, start = anyshape.input("x", "f32[n]"), anyshape.input("start", "f32[m]")
 
     def iteration(k: Any, value: Any) -> list[Any]:
@@ -91,7 +92,7 @@ def endless() -> Function:
 
 
 def counted() -> Function:
-    """As many iterations as an element says."""
+    """An element says how many iterations there are."""
     x, count = anyshape.input("x", "f32[n]"), anyshape.input("count", "i64[]")
 
     def iteration(k: Any, value: Any) -> list[Any]:
@@ -144,19 +145,27 @@ def test_what_has_no_limit_has_no_function(make: Callable[[], Function]) -> None
 
 
 def test_the_formula_is_what_the_function_returns() -> None:
-    """A decoder has a row of 256 bytes in each of two caches and their copies for each of 200 tokens."""
+    """The decoder has a row of 256 bytes in each of two caches and their copies for each of 200 tokens."""
     formulas = arena_of(decoder(), export_target("x86-64-v3"), make_options({"dims": {}}))
     assert formulas.is_limited and "256*" in str(formulas.most[0])
     c = Exported(exported_call(decoder()))
     (dim,) = formulas.interface.dims
     if c.export.target.name == "x86-64-v3":
-        from anyshape.vm.export import bytes_at
-
         for n in (1, 7, 500):
             assert formulas.most[0] is not None
             assert c.arena_bytes_most(1, [n]) == bytes_at(formulas.most[0], {dim.c_name: n})
     assert c.arena_bytes_most(1, [-1]) == c.arena_bytes_most(1, [2**62]) == SATURATED
     assert c.arena_bytes_most(4, [100]) >= c.arena_bytes_most(1, [100])
+
+
+def test_several_levels_have_the_limit_of_the_highest() -> None:
+    e = export(loop(), "op", export_target(["x86-64-v2", "x86-64-v3"]), make_options({"dims": {}}))
+    assert "op_arena_bytes_most" in e.functions and e.formulas[-1].startswith("arena, where a dim is 0, at most")
+    if platform.machine() == "x86_64":
+        c, x = Exported(e), vector(5) * 0
+        most, limit = c.arena_bytes_most(1, [5]), arena_of(loop(), e.target, make_options({"dims": {}})).most[0]
+        assert limit is not None and most == bytes_at(limit, {"n": 5})
+        assert c.run([x], [5], most, [4 * 35, 4 * 30])[1].shape == (30,)
 
 
 def test_branches_alone_need_what_dims_say() -> None:
