@@ -15,6 +15,8 @@ EXAMPLES ?= $(or $(ANYSHAPE_EXAMPLES),20)
 # `make retrain TORCH="torch==2.13.0+cpu --extra-index-url URL"`. On a Mac plain `TORCH=torch==2.13.0` is a CPU build.
 TORCH      ?= torch==2.13.0+cpu
 TORCH_VENV ?= .venv-torch
+SERVE_VENV ?= .venv-serve
+DOCS_VENV  ?= .venv-docs
 export PYTHONPATH := runtime:generator:generated:testing:.
 # Where the environment forbids bytecode beside the sources, as images of containers often do, it is kept in the virtual environment: else
 # every process of the tests compiles all modules anew, which is half of what collecting the tests costs.
@@ -24,7 +26,7 @@ export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/bytecode
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run retrain gen check test test-long test-torch torch-page test-export test-targets fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
+.PHONY: help setup run retrain gen check test test-long test-torch test-serve torch-page test-export test-targets docs fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -76,13 +78,22 @@ test-long: $(STAMP) lint  ## the same with nothing sampled, in an hour and a hal
 endif
 
 test-torch: $(TORCH_VENV)/.anyshape-torch  ## the tests of the PyTorch frontend, in an environment of their own with a CPU build of torch; two minutes
-	$(TORCH_VENV)/bin/python -m pytest -n $(JOBS) --dist worksteal tests/pytorch
+	$(TORCH_VENV)/bin/python -m pytest -n $(JOBS) --dist worksteal tests/pytorch tests/examples/test_one_op.py
 
-test-export: $(VENV)/.anyshape-cross  ## exported C programs of every target, by the package ziglang, qemu-user if it is here, and wasmtime; ten minutes the first time
-	ANYSHAPE_LONG=1 $(PYTEST) tests/export/test_c_programs.py tests/examples/test_embed.py
+test-serve: $(SERVE_VENV)/.anyshape-serve  ## the tests of `anyshape serve`, in an environment of their own with a client of the protocol
+	$(SERVE_VENV)/bin/python -m pytest tests/serving
+
+test-export: $(VENV)/.anyshape-cross  ## exported programs of every target, by the package ziglang, qemu-user if it is here, wasmtime, node and chromium if they are here; ten minutes the first time
+	ANYSHAPE_LONG=1 $(PYTEST) tests/export/test_c_programs.py tests/export/test_javascript.py tests/examples/test_embed.py \
+		tests/examples/test_one_op.py tests/examples/test_browser.py
 
 $(VENV)/.anyshape-cross: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,test,cross]' --editable generator --editable testing
+	@touch $@
+
+$(SERVE_VENV)/.anyshape-serve: pyproject.toml generator/pyproject.toml testing/pyproject.toml
+	$(PYTHON) -m venv $(SERVE_VENV)
+	$(SERVE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,serve,test]' --editable generator --editable testing 'tritonclient[grpc,http]'
 	@touch $@
 
 torch-page: $(TORCH_VENV)/.anyshape-torch  ## the table of operators of docs/torch.md anew
@@ -92,6 +103,15 @@ $(TORCH_VENV)/.anyshape-torch: pyproject.toml generator/pyproject.toml testing/p
 	$(PYTHON) -m venv $(TORCH_VENV)
 	$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
 	$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,test]' --editable generator --editable testing
+	@touch $@
+
+docs: $(DOCS_VENV)/.anyshape-docs  ## build the site of docs/ in build/site, in an environment of its own; a minute
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --quiet --config-file website/mkdocs.yml
+	@echo "python3 -m http.server --directory build/site    # serves it; search needs a server"
+
+$(DOCS_VENV)/.anyshape-docs: pyproject.toml
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch $@
 
 fuzz: $(STAMP)  ## draw models, values, saved files, calls and command lines at random, seeds kept (MINUTES=5, ONLY=importer,calls)
@@ -113,8 +133,8 @@ mutate: $(STAMP)  ## change every spec in one place at a time; its own tests mus
 	$(BIN)/python -m anyshape_testing.mutation $(if $(OP),--op $(OP)) --jobs $(JOBS)
 
 lint: $(STAMP)
-	$(BIN)/ruff check runtime generator generated testing tests benchmarks examples
-	$(BIN)/ruff format --check runtime generator testing tests benchmarks examples
+	$(BIN)/ruff check runtime generator generated testing tests benchmarks examples website
+	$(BIN)/ruff format --check runtime generator testing tests benchmarks examples website
 
 types: $(STAMP)
 	$(BIN)/mypy

@@ -27,7 +27,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from onnx import ModelProto
 
-from anyshape.cli.compare import apart
+from anyshape.comparison import apart
 from benchmarks.engines import available
 from benchmarks.kept import with_kept
 from benchmarks.op_cases import Array, Case, Sizes, cases, spell_sizes

@@ -1,4 +1,4 @@
-"""Calls one op from Python, C, WebAssembly, onnxruntime and PyTorch, as far as their tools are here, at the same shapes:
+"""Calls one op from Python, C, onnxruntime, PyTorch, Node and a page in a browser, as far as their tools are here, at the same shapes:
 
     python examples/one_op/run.py FOLDER
 
@@ -7,9 +7,11 @@ In: the op's spec, and an empty folder for what is built. Out: a line for each s
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from anyshape.vm.export import own_levels
 from anyshape_gen.cli import main as generate
 from anyshape_testing.exports.c_programs import Toolchain, toolchain
+from anyshape_testing.exports.javascript import Engine, Session, command
 
 HERE = Path(__file__).parent
 SHAPES = ((1, 1), (2, 3), (7, 64), (33, 5), (0, 4), (128, 129))
@@ -29,7 +33,8 @@ Call = Callable[[Array, Array], Array]
 def install(folder: Path) -> None:
     """Writes the package of the op, and installs its wheel in a folder of the path: anyshape finds the op there."""
     words = ["--specs", str(HERE / "specs"), "--package", "unit_rows_torch", "--out", str(folder / "out")]
-    assert generate(["--target", "torch", *words]) == 0
+    level = own_levels().levels[0].name if shutil.which("cc") is not None else "none"
+    assert generate(["--target", "torch", *words, "--kernels", level, "--ranks", "1:2"]) == 0
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"]
     subprocess.run([*pip, "--target", str(folder / "site"), *map(str, (folder / "out").glob("*.whl"))], check=True)
     sys.path.insert(0, str(folder / "site"))
@@ -63,6 +68,11 @@ def in_c(tools: Toolchain, folder: Path) -> Call:
         return np.frombuffer(done.stdout, np.float32).reshape(x.shape)
 
     return run
+
+
+def in_javascript(session: Session) -> Call:
+    """The module of WebAssembly, by the function of the JavaScript module that the export wrote beside it."""
+    return lambda x, scale: session.call("unit_rows", {"x": x, "scale": scale}, {"y": x.dtype})["y"]
 
 
 def in_onnxruntime(folder: Path) -> Call:
@@ -104,13 +114,22 @@ def in_torch() -> Call:
     return run
 
 
-def places(folder: Path) -> dict[str, Call]:
-    """Everywhere that the op can be called from here."""
+TARGETS = {"C": "x86-64-v2", "C in WASI": "wasm32"}
+ENGINES: dict[str, Engine] = {"Node": "node", "a browser": "browser"}
+
+
+def places(folder: Path, processes: ExitStack) -> dict[str, Call]:
+    """Everywhere that the op can be called from here; processes that calls go to end with the stack."""
     calls = {"Python": in_python()}
-    for name, target in (("C", "x86-64-v2"), ("WebAssembly", "wasm32")):
+    for name, target in TARGETS.items():
         tools = toolchain(target)
         if tools is not None:
             calls[name] = in_c(tools, folder / target)
+    engines = {name: engine for name, engine in ENGINES.items() if command(engine) is not None}
+    if engines:
+        export(folder / "javascript", "--target", "wasm32")
+    for name, engine in engines.items():
+        calls[name] = in_javascript(processes.enter_context(Session(engine, folder / "javascript")))
     if find_spec("onnxruntime") is not None and toolchain("x86-64-v2") is not None:
         calls["onnxruntime"] = in_onnxruntime(folder / "onnxruntime")
     if find_spec("torch") is not None:
@@ -120,14 +139,15 @@ def places(folder: Path) -> dict[str, Call]:
 
 def main(folder: Path) -> None:
     install(folder)
-    calls = places(folder)
-    rng = np.random.default_rng(0)
-    for rows, n in SHAPES:
-        x, scale = (rng.standard_normal(shape).astype(np.float32) for shape in ((rows, n), (n,)))
-        expected = x / np.sqrt(np.sum(x * x, -1, keepdims=True)) * scale
-        for name, call in calls.items():
-            np.testing.assert_allclose(call(x, scale), expected, rtol=2e-6, atol=1e-6, err_msg=name)
-        print(f"{rows} x {n}: the same in {', '.join(calls)}")
+    with ExitStack() as processes:
+        calls = places(folder, processes)
+        rng = np.random.default_rng(0)
+        for rows, n in SHAPES:
+            x, scale = (rng.standard_normal(shape).astype(np.float32) for shape in ((rows, n), (n,)))
+            expected = x / np.sqrt(np.sum(x * x, -1, keepdims=True)) * scale
+            for name, call in calls.items():
+                np.testing.assert_allclose(call(x, scale), expected, rtol=2e-6, atol=1e-6, err_msg=name)
+            print(f"{rows} x {n}: the same in {', '.join(calls)}")
 
 
 if __name__ == "__main__":

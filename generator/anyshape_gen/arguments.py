@@ -31,6 +31,20 @@ def _name(text: str) -> str:
 
 COMMANDS = ("gen", "new-op", "watch")
 TARGETS = ("anyshape", "onnx", "torch")
+_CALLS = (
+    (
+        "--dtypes",
+        "f32,f16",
+        "the element types of tensors of compiled kernels, where ops take them (default: f32, else i64)",
+    ),
+    ("--ranks", "0:4", "the least and the greatest rank of these tensors"),
+    (
+        "--param",
+        "NAME=VALUE",
+        "a value of a parameter, for which there are kernels, as scale=0.5; several are several choices",
+    ),
+)
+"""Options that choose the calls that there are compiled kernels for: those of `anyshape export`"""
 _EXAMPLES = """\
 examples:
   python -m anyshape_gen                                 all ops of specs/, into generated/ and docs/ops/
@@ -41,6 +55,7 @@ examples:
   python -m anyshape_gen --package my_ops --out .        a package of your own, from ./specs
   python -m anyshape_gen --target onnx --out build       build/anyshape_ops.onnx: ops as functions of ONNX
   python -m anyshape_gen --target torch --package my_ops_torch --out .     a package and its wheel: ops as operators of PyTorch
+  python -m anyshape_gen --target torch --package my_ops_torch --out . --dtypes f32,f64 --ranks 1:3       with kernels for such tensors
 """
 
 
@@ -82,6 +97,14 @@ def arguments() -> argparse.ArgumentParser:
         "ONNX's operators as a function, for any ONNX engine; torch: a package that registers the ops as operators of PyTorch when it is "
         "imported, the package PACKAGE_ops that it reads, and a wheel of both",
     )
+    parser.add_argument(
+        "--kernels",
+        metavar="LEVELS",
+        help="torch: the processors that the wheel has compiled kernels for, as `anyshape export --target` names them (default: all levels "
+        "of processors like this one), or none, for a wheel of Python alone, whose kernels are compiled when they are called",
+    )
+    for option, form, text in _CALLS:
+        parser.add_argument(option, metavar=form, action="append", default=[], help=f"torch: {text}")
     parser.add_argument("--specs", type=_path, default=Path("specs"), help="the folder of *.yaml specs")
     parser.add_argument("--package", type=_name, default=DEFAULT_PACKAGE, help="the name of the generated package")
     parser.add_argument("--out", type=_path, default=Path("generated"), help="the folder that holds the package")

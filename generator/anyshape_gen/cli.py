@@ -22,14 +22,15 @@ from anyshape_gen.bounds.safety import prove_indices
 from anyshape_gen.bounds.store import FILE as RECORD
 from anyshape_gen.bounds.store import Safety, read_record, record_text
 from anyshape_gen.check.advice import advice
-from anyshape_gen.emit.docs import pages
 from anyshape_gen.emit.package import emit_package
-from anyshape_gen.emit.reports import MUTATION, reports
+from anyshape_gen.emit.pages.docs import pages
+from anyshape_gen.emit.pages.reports import MUTATION, reports
 from anyshape_gen.emit.standalone import emit_project, emit_standalone, emit_torch
 from anyshape_gen.memo import Memo
 from anyshape_gen.model.analysis import Analysis
 from anyshape_gen.model.source import NOWHERE, Finding, Findings
 from anyshape_gen.schema import SCHEMA_NAME, schema_text
+from anyshape_gen.torch_kernels import NONE, compiled
 from anyshape_gen.watch import Watch
 from anyshape_gen.wheel import read_project, wheel
 from anyshape_gen.write import Difference, differences, synchronise
@@ -37,6 +38,8 @@ from anyshape_gen.write import Difference, differences, synchronise
 MOST_LINES = 20
 GROUP = "anyshape.ops"
 """The entry point by which anyshape finds a package of ops"""
+KERNELS = "compiled"
+"""The folder of compiled kernels in a package of ops, where `anyshape.torch` looks for them"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -68,6 +71,8 @@ def run(options: argparse.Namespace) -> int:
         raise SpecError(
             "--target torch needs --package: anyshape's own ops are operators of torch in anyshape.torch.ops"
         )
+    if options.target != "torch" and (options.kernels is not None or chosen_calls(options)):
+        raise SpecError("--kernels, --dtypes, --ranks and --param are for --target torch")
     folders = [folder.resolve() for folder in own_folders(options)]
     overlap = [f for f in folders if f in (options.specs.resolve(), *options.specs.resolve().parents)]
     if overlap:
@@ -173,7 +178,21 @@ def packed(options: argparse.Namespace, result: Generated) -> tuple[Path, bytes]
         if any(folder in file.parents for folder in result.owned)
     }
     name, archive = wheel(project, files)
+    if options.kernels != NONE and options.command != "watch":
+        kernels = compiled(archive, options.package, result.ops, chosen_calls(options))
+        files |= {f"{ops_package(options)}/{KERNELS}/{name}": data for name, data in kernels.files.items()}
+        name, archive = wheel(project, files, kernels.platform)
+        if not options.json:
+            tell(kernels.left_out)
     return options.out / name, archive
+
+
+def chosen_calls(options: argparse.Namespace) -> list[str]:
+    """The options of `anyshape export` that choose for which processors and calls there are kernels."""
+    words = ["--target", options.kernels] if options.kernels is not None else []
+    for option, values in (("--dtypes", options.dtypes), ("--ranks", options.ranks), ("--param", options.param)):
+        words += [word for value in values for word in (option, value)]
+    return words
 
 
 def write_archive(path: Path, archive: bytes) -> list[Difference]:
@@ -190,7 +209,9 @@ def write_functions(options: argparse.Namespace) -> int:
     if options.command != "gen" or options.check or options.json or options.prove:
         raise SpecError("--target onnx writes one file, and takes none of --check, --prove, --json and other commands")
     try:
-        from anyshape_gen.emit.onnx_functions import onnx_functions  # the rest of the generator does not load onnx
+        from anyshape_gen.emit.operators.onnx_functions import (
+            onnx_functions,  # the rest of the generator does not load onnx
+        )
     except ImportError as e:
         raise library_error(e) from e
 

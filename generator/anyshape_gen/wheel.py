@@ -1,4 +1,4 @@
-"""Writes the wheel of a generated package: an archive of its files, for any platform, by the standard library alone.
+"""Writes the wheel of a generated package: an archive of its files, by the standard library alone.
 
 In: the text of `pyproject.toml`, and the files by path. Out: the name of the wheel and its bytes, the same in every run.
 """
@@ -67,13 +67,20 @@ def read_project(text: str, path: str) -> Project:
     )
 
 
-def wheel(project: Project, files: Mapping[str, bytes]) -> tuple[str, bytes]:
+ANY = "any"
+"""The platform of a wheel without compiled code"""
+
+
+def wheel(project: Project, files: Mapping[str, bytes], platform: str = ANY) -> tuple[str, bytes]:
     """The name of the wheel and the archive."""
+    tag = f"py3-none-{platform}"
     folder = f"{project.stem}.dist-info"
     contents = {
         **files,
         f"{folder}/METADATA": "".join(f"{line}\n" for line in _metadata(project)).encode(),
-        f"{folder}/WHEEL": b"Wheel-Version: 1.0\nGenerator: anyshape_gen\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{folder}/WHEEL": (
+            f"Wheel-Version: 1.0\nGenerator: anyshape_gen\nRoot-Is-Purelib: {str(platform == ANY).lower()}\nTag: {tag}\n"
+        ).encode(),
         f"{folder}/entry_points.txt": _entry_points(project.entry_points).encode(),
     }
     record = f"{folder}/RECORD"
@@ -86,7 +93,7 @@ def wheel(project: Project, files: Mapping[str, bytes]) -> tuple[str, bytes]:
             entry.external_attr = 0o644 << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             z.writestr(entry, data)
-    return f"{project.stem}-py3-none-any.whl", archive.getvalue()
+    return f"{project.stem}-{tag}.whl", archive.getvalue()
 
 
 def _metadata(project: Project) -> Iterator[str]:

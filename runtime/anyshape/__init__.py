@@ -9,7 +9,7 @@ from anyshape.code_version import VERSION
 from anyshape.errors import OUT_OF_MEMORY, library_error
 
 if TYPE_CHECKING:
-    from anyshape import control, errors, lists, onnx_backend, onnxruntime, ops, passes, policies
+    from anyshape import control, errors, lists, onnx_backend, onnxruntime, ops, passes, policies, precision
     from anyshape.equations.entropy import seed
     from anyshape.errors import AnyshapeError
     from anyshape.expansion.gradient import gradients
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from anyshape.graph.parse import parse
     from anyshape.graph.value import Value, constant
     from anyshape.onnxruntime.session import InferenceSession
+    from anyshape.quantisation import quantise
     from anyshape.subscripts import einsum
     from anyshape.types import TensorType
     from anyshape.vm import Executable, compile
@@ -37,13 +38,15 @@ _MODULES = {
     "constant": "anyshape.graph.value", "function": "anyshape.graph.building", "input": "anyshape.graph.building",
     "gradients": "anyshape.expansion.gradient",
     "einsum": "anyshape.subscripts", "load": "anyshape.vm.executable.saved", "parse": "anyshape.graph.parse",
-    "profile": "anyshape.vm.executable.profile", "set_affinity": "anyshape.vm.executable.affinity", "seed": "anyshape.equations.entropy",
+    "profile": "anyshape.vm.executable.profile", "quantise": "anyshape.quantisation", "seed": "anyshape.equations.entropy",
+    "set_affinity": "anyshape.vm.executable.affinity",
     "shapes": "anyshape.frontends.symbolic_shapes", "simplify": "anyshape.frontends.onnx.simplified",
 }  # fmt: skip
 _ROOMS = {
     "errors": "anyshape.errors", "ops": "anyshape.ops", "passes": "anyshape.passes",
     "control": "anyshape.control", "lists": "anyshape.lists",
     "onnx_backend": "anyshape.onnx_backend", "onnxruntime": "anyshape.onnxruntime", "policies": "anyshape.policies",
+    "precision": "anyshape.precision",
 }  # fmt: skip
 
 __all__ = [
@@ -70,7 +73,9 @@ __all__ = [
     "parse",
     "passes",
     "policies",
+    "precision",
     "profile",
+    "quantise",
     "seed",
     "set_affinity",
     "shapes",

@@ -11,8 +11,8 @@ import pytest
 from anyshape.cli.main import main
 from anyshape.cli.show import variant
 from anyshape.custom_ops import Choice, calls_of
-from anyshape.custom_ops.calls import MOST_CALLS
 from anyshape.errors import AnyshapeError
+from anyshape.vm.export.op_calls import MOST_CALLS
 from anyshape_testing.laws.custom_ops import missing
 
 

@@ -30,7 +30,7 @@ from anyshape.equations.functions import (
 )  # fmt: skip
 from anyshape.equations.interpret import interpret
 from anyshape.equations.refusing import Refused
-from anyshape.equations.symbolic import NOTHING, UnknownElement
+from anyshape.equations.unknown import NOTHING, UnknownElement
 from anyshape.errors import ShapeError, SpecError
 
 N, M = symbol("n"), symbol("m")

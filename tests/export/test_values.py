@@ -19,9 +19,10 @@ from anyshape.vm.compiling.options import make_options
 from anyshape.vm.export import TARGETS, Export, Request, export, export_ranks, export_target, own_targets
 from anyshape.vm.export.entry_knowledge import analyse
 from anyshape.vm.export.exporting import compiled_programs
-from anyshape.vm.export.formula import arena_formula
+from anyshape.vm.export.formula import arena_size
 from anyshape.vm.export.interface import checked_name, name_from, unique
 from anyshape.vm.export.object_symbols import undefined
+from anyshape.vm.export.register_values import entry_values
 from anyshape.vm.export.status_code import Code
 from anyshape_testing.exports.loaded import SATURATED, Exported, Pool, StatusError, tensor_of
 from anyshape_testing.laws.exported_ops import RUNS_HERE
@@ -67,7 +68,7 @@ def test_the_formula_is_what_the_code_computes(both: tuple[Exported, anyshape.Ex
     names = [d.c_name for d in c.interface.dims]
     assert names == ["n", "m", "k"]
     for known, all_sizes in ((main, [(1, 1, 1), (9, 100, 33), (1000, 3, 7)]), (general, [(0, 3, 4), (2, 0, 9)])):
-        formula = arena_formula(known, c.interface)
+        formula = arena_size(known, entry_values(known, c.interface))
         for sizes in all_sizes:
             values = {s: sizes[names.index(s.name)] for s in free_symbols(formula)}
             assert evaluate(formula, values) == c.arena_bytes(sizes)

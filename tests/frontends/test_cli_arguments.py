@@ -193,6 +193,22 @@ JSON = {
         ["m.onnx", "fast.onnx", "libfast.so", "--least", "0", "--repeat", "1"],
         {"inputs", "chosen", "threads", "target", "replaced", "left", "seconds", "written"},
     ),
+    "quantise": (
+        ["product.onnx", "--least", "0"],
+        {
+            "weights",
+            "group",
+            "symmetric",
+            "method",
+            "narrowed",
+            "kept",
+            "before",
+            "after",
+            "outputs",
+            "notes",
+            "written",
+        },
+    ),
     "export": (["m.onnx"], {"files", "target", "levels", "dims", "memory", "library", "fits"}),
     "show": (["exp", "--stage", "relation"], {"op", "stages"}),
 }
@@ -217,6 +233,8 @@ SHAPES = {
 def test_every_command_answers_in_json(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("onnxruntime")
     assert set(JSON) == set(commands())
+    product = model([node("MatMul", "x w", "y")], [tensor("x", ["n", 4])], "y", {"w": np.eye(4, dtype=np.float32)})
+    Path("product.onnx").write_bytes(product.SerializeToString())
     for name, (words, keys) in JSON.items():
         assert main([name, *words, "--json"]) == 0
         out, err = capsys.readouterr()

@@ -13,8 +13,8 @@ import onnx
 import pytest
 
 from anyshape.cli import diff as diff_module
-from anyshape.cli.compare import apart
 from anyshape.cli.main import main
+from anyshape.comparison import apart
 from anyshape.frontends.onnx.node import OnnxNode
 from anyshape.graph.infer import build
 from anyshape.graph.value import Value

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from anyshape_gen.analysis import analyse
-from anyshape_gen.emit.cases import case
-from anyshape_gen.emit.constraints import ANY, Between, Constraints, unconditional
+from anyshape_gen.emit.draws.cases import case
+from anyshape_gen.emit.draws.constraints import ANY, Between, Constraints, unconditional
 from anyshape_gen.model.nodes import (
     Assert,
     Assign,

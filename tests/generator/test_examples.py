@@ -13,7 +13,7 @@ import scipy.special
 from anyshape.dtypes import ALL, CHAR, NARROW, from_numpy, highest, lowest, parse_dtype
 from anyshape.strings import as_chars, as_strings
 from anyshape_gen.analysis import analyse, read_specs
-from anyshape_gen.emit.relations import is_constant
+from anyshape_gen.emit.rules.relations import is_constant
 from anyshape_gen.model.analysis import OpAnalysis
 from anyshape_gen.model.nodes import Call, Expr
 from anyshape_gen.model.spec import Example, ExampleValue, Operand

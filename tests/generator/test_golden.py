@@ -13,8 +13,8 @@ import pytest
 from anyshape.errors import SpecError
 from anyshape_gen.analysis import analyse
 from anyshape_gen.cli import main
-from anyshape_gen.emit.docs import pages
 from anyshape_gen.emit.package import emit_package
+from anyshape_gen.emit.pages.docs import pages
 from anyshape_gen.model.source import Findings
 from anyshape_testing.process.profile import LONG
 

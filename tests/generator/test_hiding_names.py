@@ -8,21 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from anyshape_gen.emit import (
-    api,
-    compositions,
-    dialects,
-    kernels,
-    mappings,
-    names,
-    ops,
-    procedures,
-    relations,
-    rewrites,
-    strategies,
+from anyshape_gen.emit.bodies import kernels, procedures
+from anyshape_gen.emit.bodies.kernels import KernelCode
+from anyshape_gen.emit.calls import api, compositions, ops, rewrites
+from anyshape_gen.emit.draws import strategies
+from anyshape_gen.emit.operators import dialects, mappings
+from anyshape_gen.emit.rules import relations
+from anyshape_gen.emit.text import names
+from anyshape_gen.emit.text.module import (
+    NOTHING,
+    Code,
+    Doc,
+    characters,
+    joined,
+    number_text,
+    python_module,
+    use,
+    used_names,
 )
-from anyshape_gen.emit.kernels import KernelCode
-from anyshape_gen.emit.module import NOTHING, Code, Doc, characters, joined, number_text, python_module, use, used_names
 from anyshape_testing.process.profile import load_profile, usual
 from anyshape_testing.quick import checks, run
 from tests.generator.installing import installed

@@ -13,7 +13,7 @@ from anyshape_gen.bounds.parallel import FEW
 from anyshape_gen.bounds.report import page
 from anyshape_gen.bounds.safety import prove_indices
 from anyshape_gen.bounds.store import FILE, read_record, record_text
-from anyshape_gen.emit.kernels import kernel
+from anyshape_gen.emit.bodies.kernels import kernel
 from anyshape_gen.memo import Memo
 from anyshape_gen.model.source import Findings
 from tests.specs import all_specs

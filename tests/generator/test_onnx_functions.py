@@ -19,7 +19,7 @@ import anyshape
 from anyshape import ops
 from anyshape.dtypes import from_numpy
 from anyshape_gen.cli import main
-from anyshape_gen.emit.onnx_functions import Emitted, onnx_functions
+from anyshape_gen.emit.operators.onnx_functions import Emitted, onnx_functions
 from tests.specs import ROOT, all_specs
 
 DOMAIN = "anyshape_ops"

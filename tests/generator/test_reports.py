@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from anyshape_gen.analysis import analyse
-from anyshape_gen.emit.docs import pages
-from anyshape_gen.emit.reports import reports
+from anyshape_gen.emit.pages.docs import pages
+from anyshape_gen.emit.pages.reports import reports
 
 SPEC = """ops:
   tried:

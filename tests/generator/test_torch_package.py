@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import json
 import re
 import subprocess
 import sys
@@ -14,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from anyshape.errors import SpecError
+from anyshape.vm.export import own_levels
 from anyshape_gen.cli import main
+from anyshape_gen.torch_kernels import platform_of
 from anyshape_gen.wheel import read_project, wheel
 
 SPEC = """
@@ -53,6 +56,8 @@ def words(folder: Path, *more: str) -> list[str]:
         "my_ops_torch",
         "--out",
         str(folder),
+        "--kernels",
+        "none",
         *more,
     ]
 
@@ -67,7 +72,7 @@ def folder(tmp_path: Path) -> Path:
 def test_two_packages_and_a_wheel_that_pip_installs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words(folder)) == 0
     assert "my_ops_torch-0.1.0-py3-none-any.whl" in "".join(p.name for p in folder.glob("*.whl"))
-    assert "from my_ops_torch_ops import OPS" in (folder / "my_ops_torch/__init__.py").read_text()
+    assert "import my_ops_torch_ops\n" in (folder / "my_ops_torch/__init__.py").read_text()
     (path,) = folder.glob("*.whl")
     before = path.read_bytes()
     assert main(words(folder)) == 0 and main(words(folder, "--check")) == 0
@@ -77,6 +82,55 @@ def test_two_packages_and_a_wheel_that_pip_installs(folder: Path, capsys: pytest
     (info,) = (folder / "site").glob("*.dist-info")
     assert "[anyshape.ops]\nmy_ops_torch = my_ops_torch_ops:OPS" in (info / "entry_points.txt").read_text()
     assert (folder / "site/my_ops_torch_ops/kernels/mine.py").exists()
+
+
+def test_a_wheel_with_compiled_kernels(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    level = own_levels().levels[0].name
+    assert main(words(folder, "--kernels", level, "--ranks", "2:2", "--dtypes", "f64")) == 0
+    (path,) = folder.glob("*.whl")
+    assert re.fullmatch(r"my_ops_torch-0\.1\.0-py3-none-manylinux_2_\d+_\w+\.whl", path.name)
+    with zipfile.ZipFile(path) as z:
+        table = json.loads(z.read("my_ops_torch_ops/compiled/my_ops_torch.kernels.json"))
+        assert z.read("my_ops_torch_ops/compiled/libmy_ops_torch.so").startswith(b"\x7fELF")
+        (said,) = (z.read(n).decode() for n in z.namelist() if n.endswith("/WHEEL"))
+    assert "Root-Is-Purelib: false" in said and f"Tag: {path.stem.partition('0.1.0-')[2]}" in said
+    kinds = {name: [entry["kinds"] for entry in entries] for name, entries in table["operators"].items()}
+    assert kinds == {"twice": [[["f64", 2]]], "twice__gradient": [[[["f64", 2]], "(True,)", ["f64", 2]]]}
+    assert "no kernel" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--kernels", "z80"], "there is no target 'z80'"),
+        (["--kernels", "wasm32"], "wasm32 has no shared libraries"),
+        (["--kernels", "x86-64-v2", "--param", "scale=1"], "has a parameter scale"),
+    ],
+)
+def test_kernels_that_cannot_be_compiled_are_refused(
+    more: list[str], said: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words(folder, *more)) == 2
+    err = capsys.readouterr().err
+    assert said in err and "is written by --kernels none" in err
+    assert not [*folder.glob("*.whl")]
+
+
+def test_options_of_kernels_are_for_torch_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--specs", str(folder / "my_ops"), "--package", "mine", "--out", str(folder), "--ranks", "0:2"]) == 2
+    assert "--kernels, --dtypes, --ranks and --param are for --target torch" in capsys.readouterr().err
+
+
+def test_the_platform_is_that_of_the_c_library() -> None:
+    """The names of versions stand in the library's table of strings."""
+
+    def elf(machine: int, *names: bytes) -> bytes:
+        return b"\x7fELF".ljust(18, b"\0") + machine.to_bytes(2, "little") + b"\0".join((b"", *names, b""))
+
+    assert platform_of(elf(62)) == "manylinux_2_17_x86_64"
+    assert platform_of(elf(62, b"GLIBC_2.2.5", b"libm.so.6")) == "manylinux_2_17_x86_64"
+    assert platform_of(elf(183, b"GLIBC_2.17", b"GLIBC_2.29", b"GLIBC_2.3.4")) == "manylinux_2_29_aarch64"
+    assert platform_of(elf(243, b"libc.musl-riscv64.so.1")) == "linux_riscv64"
 
 
 def test_an_edited_spec_makes_another_wheel(folder: Path) -> None:

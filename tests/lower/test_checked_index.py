@@ -33,6 +33,29 @@ def test_an_index_into_a_computed_tensor_is_checked(loop: str, name: str) -> Non
             exe(np.zeros(3, np.float32), np.array(index))
 
 
+@pytest.mark.parametrize("loop", ["native", "python"])
+@pytest.mark.parametrize("index", ["range", "range of negatives", "sizes", "range that may be broadcast"])
+def test_an_index_that_is_computed_of_sizes_is_checked(loop: str, index: str) -> None:
+    """What the op reads as data is a position, or a size, once what computes it is inlined: it has no load, and no proof covers it."""
+    x, y = anyshape.input("x", "i64[n]"), anyshape.input("y", "i64[m]")
+    table = np.arange(96 * 4, dtype=np.float32).reshape(96, 4)
+    n = x.shape[0]
+    at = {
+        "range": lambda: ops.arange(0, n),
+        "range of negatives": lambda: ops.arange(-n, 0),
+        "sizes": lambda: ops.shape_of(x),
+        "range that may be broadcast": lambda: ops.arange(0, n) + ops.zeros(ops.shape_of(y), dtype="i64"),
+    }[index]()
+    exe = anyshape.compile(anyshape.function([x, y], ops.gather(table, at)), loop=loop)
+    for size in (0, 1, 7, 64, 95):
+        rows = np.zeros(size, np.int64)
+        expected = {"range of negatives": table[96 - size :], "sizes": table[[size]]}.get(index, table[:size])
+        np.testing.assert_array_equal(exe(rows, rows), expected)
+    for size in (97, 1000, 100_000):
+        with pytest.raises(ShapeError, match="out of range for axis 0 of x with size 96"):
+            exe(np.zeros(size, np.int64), np.zeros(size, np.int64))
+
+
 @pytest.mark.parametrize("by", [0, 1, -1])
 @pytest.mark.parametrize("between", [False, True])
 def test_a_read_that_nothing_proved_is_checked(by: int, between: bool) -> None:

@@ -48,7 +48,7 @@ def kernel(level: str, order: str, b_kind: str) -> Loaded:
             b=right,
             c=gemm.Destination(c, s["n"], 1),
             batch=[gemm.Batch(s["b1"], s["a1"], s["bb1"], s["c1"])],
-            codes=ORDERS[order],
+            words=ORDERS[order],
         )
         gemm.emit_contraction(f, spec, scratch, part, nparts)
         f.ret(const(I32, 0))
@@ -57,12 +57,12 @@ def kernel(level: str, order: str, b_kind: str) -> Loaded:
 
 def contract(a: Array, b: Array, level: str, order: str, b_kind: str, nparts: int = 1) -> Array:
     target = host_target().limited(level)
-    tiles, per = gemm.tiles_for(target, I32), gemm.per_word(target)
+    tiles = gemm.tiles_for(target, I32)
     batches, m, k = a.shape
     n, words = b.shape[-1], -(-a.shape[-1] // gemm.per_word(target))
     (a1, am, ak), (bb1, bk, bn) = a.strides, b.strides
     if b_kind == "prepacked":
-        b = before_forbidden_memory(gemm.prepack_codes(b, tiles, ORDERS[order].b, per))
+        b = before_forbidden_memory(ORDERS[order].prepacked(b, tiles, target))
         bb1 = gemm.prepacked_elements(words, n, tiles)
     c = before_forbidden_memory(np.full((batches, m, n), 77, np.int32))
     scalars = np.array([m, n, k, am, ak, bk, bn, batches, a1, bb1, m * n], np.int64)

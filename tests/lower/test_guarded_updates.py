@@ -12,7 +12,7 @@ from anyshape.equations.expr import Expr, Tensor
 from anyshape.equations.functions import and_, cast, checked, ge, lt, not_, range_index
 from anyshape.equations.interpret import interpret
 from anyshape.equations.operations import operations
-from anyshape.equations.symbolic import UnknownElement
+from anyshape.equations.unknown import UnknownElement
 from anyshape.errors import AnyshapeError
 from anyshape.lower import Group, host_target, lower_group
 from anyshape.lower.structural_key import StructuralKeyWriter

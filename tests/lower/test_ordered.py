@@ -13,7 +13,7 @@ from anyshape.equations import Equations, Tensor
 from anyshape.equations.functions import item, ne, wrap
 from anyshape.equations.interpret import interpret
 from anyshape.lower import Group, describe, host_target
-from anyshape.lower.emit.sort import SHORT
+from anyshape.lower.emit.sequences.sort import SHORT
 from tests.lower.native import Native
 
 N, M, K = (dims.symbol(name) for name in ("n", "m", "k"))

@@ -8,7 +8,7 @@ import pytest
 from anyshape.equations import Tensor
 from anyshape.equations.functions import exp
 from anyshape.lower import host_target
-from anyshape.lower.emit.rows import may_compute_twice
+from anyshape.lower.emit.scopes.rows import may_compute_twice
 from anyshape.lower.kernel import Group
 from anyshape.lower.lowering import lower_group
 from anyshape.lower.schedule.kernel_schedule import schedule_group

@@ -16,7 +16,7 @@ from anyshape.equations import Tensor
 from anyshape.equations.expr import cast
 from anyshape.equations.functions import exp, maximum, minimum, reduce_, where
 from anyshape.lower import Group, PackedConstant, describe, host_target, lower_group
-from anyshape.lower.emit import elementwise
+from anyshape.lower.emit.values import elementwise
 from anyshape.lower.gemm import tiles_for
 from anyshape.lower.target import Target
 from tests.lower.groups import B, Builder, K, M, N

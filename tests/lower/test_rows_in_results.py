@@ -18,7 +18,7 @@ from anyshape.equations import Expr, Tensor
 from anyshape.equations.expr import cast
 from anyshape.equations.functions import exp, reduce_
 from anyshape.lower import Group, host_target
-from anyshape.lower.emit import row_blocks as emit_row_blocks
+from anyshape.lower.emit.scopes import row_blocks as emit_row_blocks
 from anyshape.lower.target import Target
 from tests.lower.groups import B, Builder, K, M, N
 from tests.lower.native import check

@@ -27,7 +27,20 @@ EXACT = {
         "gt",
         "ge",
     ),
-    *("floor", "ceil", "round_even", "trunc", "cast", "select", "wrap", "within", "philox", "entropy", "bitcast"),
+    *(
+        "floor",
+        "ceil",
+        "round_even",
+        "round_bf16",
+        "trunc",
+        "cast",
+        "select",
+        "wrap",
+        "within",
+        "philox",
+        "entropy",
+        "bitcast",
+    ),
 }
 """Operations that are exact, or rounded once by definition."""
 

@@ -14,7 +14,7 @@ pytest.importorskip("onnxruntime")
 import onnxruntime
 
 import anyshape
-from anyshape.cli.compare import apart
+from anyshape.comparison import apart
 from benchmarks.networks import errors, lines, network, networks
 from benchmarks.op_audit import TOLERANCE, difference
 from benchmarks.quantised import Quantised

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from anyshape_gen.analysis import analyse
-from anyshape_gen.emit import kernels
+from anyshape_gen.emit.bodies import kernels
 from anyshape_gen.mutants import mutants
 from anyshape_testing.calls.packages import PACKAGES, PROPERTIES, register
 from anyshape_testing.mutation import trying

@@ -16,7 +16,7 @@ from anyshape import ops
 from anyshape.dtypes import parse_dtype
 from anyshape.graph.function import Function
 from anyshape.graph.value import Value
-from anyshape.lower.emit import taps as emitted_taps
+from anyshape.lower.emit.windowed import taps as emitted_taps
 from anyshape.passes import layouts
 from anyshape.passes.fuse import fuse
 from anyshape.passes.pipeline import optimise

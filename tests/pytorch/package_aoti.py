@@ -10,8 +10,10 @@ from pathlib import Path
 
 import torch
 import torch._inductor
-from package_use import Model  # the program beside this one
-from torch.export import Dim
+
+sys.modules["llvmlite"] = None  # type: ignore[assignment]  # to import it is an error: the wheel has the kernels
+from package_use import Model  # noqa: E402  # the program beside this one
+from torch.export import Dim  # noqa: E402
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])

@@ -34,7 +34,7 @@ class Model(torch.nn.Module):
 
 
 def operators() -> None:
-    assert my_ops_torch.__all__ == ["refused", "swoosh", "widen"]
+    assert my_ops_torch.__all__ == ["refused", "swoosh", "widen", "above"]
     assert (
         str(torch.ops.my_ops_torch.swoosh.default._schema) == "my_ops_torch::swoosh(Tensor x, float scale=1.) -> Tensor"
     )

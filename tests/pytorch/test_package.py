@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from anyshape.vm.export import own_levels
 from anyshape_gen.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -36,6 +37,16 @@ ops:
     examples:
       - {x: {value: [1.0]}, k: 2, y: {value: [[1.0, 1.0]]}}
       - {x: [2], k: -1, error: cannot repeat}
+  above:
+    summary: The places of positive elements.
+    inputs: {x: "F[n]"}
+    outputs: {y: "i64[k]"}
+    kernel: |
+      k = count(x[i] > 0 for i in n)
+      y[:] = [i for i in n if x[i] > 0]
+    reference: np.flatnonzero(x > 0)
+    examples:
+      - {x: {value: [1.0, -1.0, 2.0]}, y: {value: [0, 2]}}
   longest:
     summary: The texts as they are.
     inputs: {x: "char[*d]"}
@@ -54,7 +65,20 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "my_ops").mkdir()
     (folder / "my_ops/mine.yaml").write_text(SPEC)
     words = ["--specs", str(folder / "my_ops"), "--package", "my_ops_torch", "--out", str(folder / "out")]
-    assert main(["--target", "torch", *words]) == 0
+    levels = own_levels().levels[0].name
+    calls = [
+        "--kernels",
+        levels,
+        "--dtypes",
+        "f32,f64",
+        "--ranks",
+        "1:2",
+        "--param",
+        "scale=1.0",
+        "--param",
+        "scale=0.5",
+    ]
+    assert main(["--target", "torch", *words, *calls]) == 0
     (wheel,) = (folder / "out").glob("*.whl")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"]
     subprocess.run([*pip, "--target", str(folder / "site"), str(wheel)], check=True)
@@ -79,6 +103,11 @@ def alone(site: Path, script: str, *words: str) -> str:
 def test_the_package_is_used_with_torch_and_the_run_time_alone(site: Path) -> None:
     said = alone(site, "package_use.py")
     assert said.split() == ["operators", "registrations", "compiling", "exporting", "same_operators"]
+
+
+def test_compiled_kernels_need_no_compiler(site: Path) -> None:
+    said = alone(site, "package_compiled.py")
+    assert said.split() == ["values", "sizes_of_data", "gradients", "programs", "threads", "refusals"]
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no compiler of C++, which AOTInductor needs")

@@ -65,6 +65,7 @@ EXE.save(SAVED)
 RIGHT_OF: dict[str, dict[str, Any]] = {
     "Function": {"params": [X], "results": [ops.exp(X)]}, "Value": {"type": X.type}, "function": {"inputs": [X]}, "load": {"path": SAVED},
     "control.loop": {"body": lambda k, *v: v, "carried": [X]}, "control.function": {"results": ["f32[n]"]}, "simplify": {"model": MODEL},
+    "quantise": {"model": MODEL},
     "shapes": {"model": MODEL}, "Shapes.solve": {"shapes": {"y": (3,)}}, "Shapes.smallest_failure": {"condition": SHAPES.conditions[0]},
     "gradients": {"of": ops.sum(ops.exp(X)), "by": [X]}, "lists.optional": {"value": X}, "Executable.save": {"path": SAVED},
     "Executable.export": {"folder": SAVED.with_name("exported"), "name": "f", "target": "x86-64-v3", "weights": "file"},

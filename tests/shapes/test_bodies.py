@@ -19,6 +19,8 @@ from onnx import helper
 
 import anyshape
 from anyshape.cli.main import main
+from anyshape.frontends.onnx.loading import read_source
+from anyshape.frontends.onnx.named_values import named_values
 from anyshape.frontends.symbolic_shapes import Shapes
 from anyshape.frontends.symbolic_shapes.annotated import annotate
 from anyshape.types import TensorType
@@ -262,6 +264,26 @@ def test_the_body_of_a_node_that_nothing_needs_is_left_as_it_is(outputs: str, de
     inputs = [tensor("x", ["n"]), tensor("z", [3, "m"]), tensor("trip", [], I64)]
     new, _ = annotate(model([loop("x", "y"), loop("z", "w")], inputs, outputs))
     assert [n.output[0] for n in new.graph.node if n.attribute[0].g.value_info] == described_loops
+
+
+def test_a_body_is_inferred_over_what_it_reads_of_the_nodes_around() -> None:
+    """The function of a branch has its own nodes alone, however many there are before it, and knows constants that nodes around compute."""
+    chain = [node("Exp", f"a{k}", f"a{k + 1}") for k in range(30)]
+    both = {
+        name: graph([node(op, "a30", "b"), node("Reshape", "b shape", "c"), node("Neg", "c", "d")], [], "d", name)
+        for name, op in (("then_branch", "Relu"), ("else_branch", "Sin"))
+    }
+    nodes = [*chain, node("Concat", "minus four", "shape", axis=0), node("If", "c0", "y", "i", **both)]
+    constants = {"minus": np.array([-1]), "four": np.array([4])}
+    proto = model(nodes, [tensor("a0", ["n", 8]), tensor("c0", [], BOOL)], "y", constants)
+    known = named_values(read_source(proto, None, False, []), as_compiled=True)
+    branch = known.nodes[-1]
+    for a in branch.attribute:
+        inner = known.within(branch, a.name, a.g)
+        assert inner is not None and len(inner.function.nodes) <= 3, inner
+        assert [p.name for p in inner.function.params] == ["a30"]
+        d = inner.values["d"]
+        assert d is not None and str(d.type) == "f32[2*n, 4]"
 
 
 def described(g: Any) -> list[Any]:

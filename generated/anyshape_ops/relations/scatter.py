@@ -13,6 +13,7 @@ def scatter_nd_relation(rule: Rule, *, x: Vec, index: Vec, updates: Vec, reducti
     rule.require(ge(len(index), 1), lambda: f"index must have at least rank 1, got rank {len(index)}")
     j = index[:-1]
     q = index[-1]
+    q = rule.dim_count("q", q, len(x))
     rule.require(ge(len(x), q), lambda: f"x must have at least rank {q}, got rank {len(x)}")
     rule.require(ge(len(updates), len(j)), lambda: f"updates must have at least rank {len(j)}, got rank {len(updates)}")
     n = x[:q]

@@ -54,12 +54,23 @@ SCATTER_ND = Property(
             {},
             {"y": Given((4,))},
             None,
-            "specs/scatter.yaml:32",
+            "specs/scatter.yaml:31",
         ),
         Example(
             {"x": Given((4, 2)), "index": Given(value=((1,), (1,))), "updates": Given((2, 2))},
             {"reduction": "add"},
             {"y": Given((4, 2))},
+            None,
+            "specs/scatter.yaml:32",
+        ),
+        Example(
+            {
+                "x": Given(value=((1, 2), (3, 4))),
+                "index": Given(value=((0, 1), (-1, 0))),
+                "updates": Given(value=(5, 6)),
+            },
+            {},
+            {"y": Given(value=((1, 5), (6, 4)))},
             None,
             "specs/scatter.yaml:33",
         ),
@@ -95,7 +106,6 @@ SCATTER_ND = Property(
     "specs/scatter.yaml:5",
     reference_source="specs/scatter.yaml:20",
     weak={
-        "3a": "a dim of index is the number of axes that a row names, so that no rank is known where dims are symbols",
         "7b": "a dim of index is the number of axes that a row names, and a kernel is made for ranks",
         "11": "a dim of index is the number of axes that a row names, and a kernel is made for ranks",
     },

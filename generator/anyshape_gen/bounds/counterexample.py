@@ -21,8 +21,9 @@ from anyshape.rules import Rule, Vec
 from anyshape_gen.bounds.obligations import Obligation, Obligations
 from anyshape_gen.bounds.signature import pieces_by_name
 from anyshape_gen.bounds.terms import NO_TERMS
-from anyshape_gen.emit import kernels, relations
-from anyshape_gen.emit.refusal import NotExecuted
+from anyshape_gen.emit.bodies import kernels
+from anyshape_gen.emit.rules import relations
+from anyshape_gen.emit.text.refusal import NotExecuted
 from anyshape_gen.model.analysis import OpAnalysis
 from anyshape_gen.model.nodes import Bool, Float, Int, Str, Unary
 from anyshape_gen.model.spec import Example, ExampleValue, ParamSpec

@@ -11,24 +11,16 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
 
-from anyshape_gen.emit import (
-    api,
-    compositions,
-    kernels,
-    mapping_tables,
-    mappings,
-    ops,
-    procedures,
-    relations,
-    rewrites,
-    strategies,
-    values,
-)
-from anyshape_gen.emit.dialects import ATEN, ONNX, Dialect
-from anyshape_gen.emit.kernels import KernelCode
-from anyshape_gen.emit.module import NOTHING, Code, Doc, Emitted, joined, python_module, use
-from anyshape_gen.emit.names import constant_name
-from anyshape_gen.emit.refusal import collecting
+from anyshape_gen.emit.bodies import kernels, procedures
+from anyshape_gen.emit.bodies.kernels import KernelCode
+from anyshape_gen.emit.calls import api, compositions, ops, rewrites, values
+from anyshape_gen.emit.draws import strategies
+from anyshape_gen.emit.operators import mapping_tables, mappings
+from anyshape_gen.emit.operators.dialects import ATEN, ONNX, Dialect
+from anyshape_gen.emit.rules import relations
+from anyshape_gen.emit.text.module import NOTHING, Code, Doc, Emitted, joined, python_module, use
+from anyshape_gen.emit.text.names import constant_name
+from anyshape_gen.emit.text.refusal import collecting
 from anyshape_gen.memo import Memo
 from anyshape_gen.model.analysis import Analysis, OpAnalysis
 from anyshape_gen.model.source import Findings

@@ -7,7 +7,7 @@ project file is written once and belongs to the package's author.
 
 from __future__ import annotations
 
-from anyshape_gen.emit.module import render
+from anyshape_gen.emit.text.module import render
 
 LAWS = {
     "agreement": "Laws 1 to 4: kernel, equations and reference agree; results have the inferred types; dyn agrees with static.",

@@ -36,9 +36,9 @@ class Move:
     """The axes of one tensor in two orders."""
 
     pieces: tuple[Piece, ...]
-    """those of the family's signature"""
+    """pieces of the family's signature, in its order"""
     places: tuple[int, ...]
-    """for each piece of the op's signature, which one of the family's it is"""
+    """places among them of the pieces of the op's signature, in its order"""
 
     @property
     def own_pieces(self) -> tuple[Piece, ...]:
@@ -159,9 +159,9 @@ def read_layout(reader: NodeReader, own: YMap, base: YMap) -> tuple[Layout, YMap
     """Reads the op's `layout:`. Out: what it moves, and the op's entries with its signatures among them."""
     layout = reader.entries(own.get("layout"))
     if layout and own.get("reference") is not None and own.get("examples") is not None:
-        key = next(k for k, _ in own.entries if k.text.value == "layout")
+        place = next(k.span for k, _ in own.entries if k.text.value == "layout")
         reader.findings.add(
-            key.span, "the reference and the examples are the op's own: write signatures in their order of axes"
+            place, "the reference and the examples are the op's own: write signatures in their order of axes"
         )
     written = {k.text.value: k.span for key in TENSORS for k, _ in reader.entries(own.get(key))} if layout else {}
     of_family = {k.text.value: (key, v) for key in TENSORS for k, v in reader.entries(base.get(key))}
@@ -186,8 +186,8 @@ def _with_entry(own: YMap, key: str, name: YScalar, value: YNode) -> YMap:
     written = own.get(key)
     before = written.entries if isinstance(written, YMap) else ()
     of_key = next((k for k, _ in own.entries if k.text.value == key), replace(name, text=replace(name.text, value=key)))
-    others = [(k, v) for k, v in own.entries if k is not of_key]
-    return YMap((*others, (of_key, YMap((*before, (name, value)), value.span))), own.span)
+    unchanged = [(k, v) for k, v in own.entries if k is not of_key]
+    return YMap((*unchanged, (of_key, YMap((*before, (name, value)), value.span))), own.span)
 
 
 def _move(reader: NodeReader, family: YNode, own: YNode, is_output: bool) -> Move | None:

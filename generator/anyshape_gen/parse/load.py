@@ -6,7 +6,7 @@ In: paths and their contents. Out: the parsed model and the findings of parsing;
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import reduce
 
 from anyshape_gen.model.functions import FUNCTIONS
@@ -44,6 +44,8 @@ MERGED = ("inputs", "params", "outputs", "dtypes", "onnx", "aten")
 
 COLUMNS = 140
 """The longest line of a spec file"""
+DEEPEST = 4
+"""The most families that an op is of, each of the next"""
 
 
 def load_library(path: str, content: str, findings: Findings) -> tuple[Function, ...]:
@@ -110,6 +112,7 @@ def load_file(path: str, content: str, findings: Findings, library: Mapping[str,
 class _Loader:
     reader: NodeReader
     library: Mapping[str, Function] = field(default_factory=dict)
+    _: KW_ONLY
     oracles: dict[str, Oracle] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
     terms: dict[str, TermFunction] = field(default_factory=dict)
@@ -159,28 +162,29 @@ class _Loader:
         text = self.reader.text(node)
         return TermReader(text, self.findings).parse_terms() if text else ()
 
-    def family(self, entry: YMap, of: tuple[str, ...] = ()) -> list[YMap] | None:
-        """Returns the families that an entry is of, the widest first; None (with a finding) where one is unknown. `of`: those before it."""
-        name = self.reader.text(entry.get("family"))
-        if name is None:
-            return []
-        if name.value not in self.families:
-            self.findings.unknown(name.span(), "family", name.value, self.families)
-            return None
-        if name.value in of:
-            self.findings.add(name.span(), f"a family of itself: {' of '.join((*of, name.value))}")
-            return None
-        self.used.add(name.value)
-        node = self.families[name.value]
-        family = YMap(self.reader.entries(node), node.span)
-        self.reader.known_keys(family, FAMILY_KEYS, f"family '{name.value}'")
-        wider = self.family(family, (*of, name.value))
-        return None if wider is None else [*wider, family]
+    def families_of(self, entry: YMap) -> list[YMap] | None:
+        """Returns the families that an entry is of, the widest first; None (with a finding) where one is unknown."""
+        families: dict[str, YMap] = {}
+        while (name := self.reader.text(entry.get("family"))) is not None:
+            node = self.families.get(name.value)
+            if node is None:
+                self.findings.unknown(name.span(), "family", name.value, self.families)
+                return None
+            if name.value in families:
+                self.findings.add(name.span(), f"a family of itself: {' of '.join((*families, name.value))}")
+                return None
+            if len(families) == DEEPEST:
+                self.findings.add(name.span(), f"families of families are at most {DEEPEST} deep")
+                return None
+            self.used.add(name.value)
+            entry = families[name.value] = YMap(self.reader.entries(node), node.span)
+            self.reader.known_keys(entry, FAMILY_KEYS, f"family '{name.value}'")
+        return [*reversed(families.values())]
 
     def op(self, key: YScalar, node: YNode, shared: dict[str, Function]) -> OpSpec | None:
         own = YMap(self.reader.entries(node), node.span)
         self.reader.known_keys(own, OP_KEYS, f"op '{key.text.value}'")
-        families = self.family(own)
+        families = self.families_of(own)
         if families is None:
             return None
         base = reduce(lambda wider, family: merge(family, wider), families, YMap((), node.span))

@@ -16,11 +16,11 @@ from typing import Any
 
 from anyshape.cli import arguments
 from anyshape.cli.answer import Answer, described
-from anyshape.cli.compare import apart
 from anyshape.cli.diff import whole
 from anyshape.cli.onnxruntime_profile import Arrays, Covered, joined, profile_in_onnxruntime, session
 from anyshape.cli.progress import progress
 from anyshape.cli.random_inputs import accepted_inputs, make_inputs, spell_shape
+from anyshape.comparison import apart
 from anyshape.errors import AnyshapeError
 from anyshape.frontends.onnx.order import spell_node
 from anyshape.processors import usable_processors
@@ -65,7 +65,7 @@ def bench(args: argparse.Namespace) -> Answer:
     dims, ints = arguments.dims(args.dim), arguments.bounds(args.ints, "--ints")
     with progress(f"compiling {args.model}"):
         model = whole(args.model)
-        exe = compile(args.model, dims, threads=args.threads)
+        exe = compile(args.model, dims, threads=args.threads, precision=args.precision)
     shapes, contents = arguments.shapes(args.shape), arguments.arrays(args.input)
     make = partial(make_inputs, exe.input_names, exe.input_types, shapes, contents, ints, args.seed)
     feed, sizes = accepted_inputs(exe.run, make)

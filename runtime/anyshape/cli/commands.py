@@ -19,6 +19,7 @@ from anyshape.errors import ArgumentError
 
 if TYPE_CHECKING:
     from anyshape.vm import Executable
+    from anyshape.vm.compiling.options import CompileOptions
 
 Command = Callable[["Executable", argparse.Namespace], Answer]
 
@@ -48,14 +49,30 @@ def diff_model(args: argparse.Namespace) -> Answer:
     return diff(args)
 
 
+def quantise_model(args: argparse.Namespace) -> Answer:
+    from anyshape.cli.quantise import quantise_command
+
+    return quantise_command(args)
+
+
 def accelerate_model(args: argparse.Namespace) -> Answer:
     from anyshape.cli.accelerate import accelerate
 
     return accelerate(args)
 
 
+def serve_models(args: argparse.Namespace) -> Answer:
+    from anyshape.cli.serve import serve_command
+
+    return serve_command(args)
+
+
 def export_program(args: argparse.Namespace) -> Answer:
-    if args.engine is not None:
+    if args.engine == "torch":
+        from anyshape.cli.torch_library import torch_library_command
+
+        return torch_library_command(args)
+    if args.engine == "onnxruntime":
         from anyshape.cli.custom_ops import custom_ops_command
 
         return custom_ops_command(args)
@@ -98,14 +115,13 @@ def _compiled(args: argparse.Namespace) -> Executable:
         from anyshape.vm import compile
 
         policy = getattr(args, "policy", None)
-        return compile(
-            args.model,
-            dims,
-            policy=policy,
-            threads=args.threads,
-            repair=args.repair or None,
-            max_memory=args.max_memory,
-        )
+        options: CompileOptions = {
+            "threads": args.threads,
+            "repair": args.repair or None,
+            "max_memory": args.max_memory,
+            "precision": args.precision,
+        }
+        return compile(args.model, dims, policy=policy, **options)
 
 
 def run_model(exe: Executable, args: argparse.Namespace) -> Answer:

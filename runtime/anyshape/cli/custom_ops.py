@@ -9,9 +9,9 @@ from anyshape.cli.answer import Answer
 from anyshape.cli.progress import progress
 from anyshape.cli.show import variant
 from anyshape.custom_ops import DOMAIN, Choice, library
-from anyshape.custom_ops.calls import RANKS
 from anyshape.errors import ArgumentError
 from anyshape.vm.export import export_target, name_from
+from anyshape.vm.export.op_calls import RANKS
 from anyshape.wording import counted
 
 USUAL_NAME = "custom_ops"
@@ -22,14 +22,9 @@ def custom_ops_command(args: argparse.Namespace) -> Answer:
     """Runs the command."""
     if args.op is None:
         raise ArgumentError("--for onnxruntime exports ops as custom ops: say them by --op, as --op softmax,add")
-    _demand_unused(args)
+    demand_unused(args)
     ops = [variant(name) for name in args.op.split(",")]
-    choice = Choice(
-        params=arguments.choices(args.param),
-        dtypes=args.dtypes.split(",") if args.dtypes else (),
-        ranks=args.ranks or RANKS,
-        types=arguments.named(args.input, "--input", "NAME=TYPE"),
-    )
+    choice = choice_of(args)
     name = args.name or (name_from(args.op) if len(ops) == 1 else USUAL_NAME)
     with progress(f"exporting {args.op}"):
         built = library(ops, choice, name, export_target(args.target), args.domain or DOMAIN)
@@ -46,11 +41,21 @@ def custom_ops_command(args: argparse.Namespace) -> Answer:
     return Answer(text="\n".join(lines), data=data)
 
 
-def _demand_unused(args: argparse.Namespace) -> None:
+def choice_of(args: argparse.Namespace) -> Choice:
+    """What the options choose of the calls of ops."""
+    return Choice(
+        params=arguments.choices(args.param),
+        dtypes=args.dtypes.split(",") if args.dtypes else (),
+        ranks=args.ranks or RANKS,
+        types=arguments.named(args.input, "--input", "NAME=TYPE"),
+    )
+
+
+def demand_unused(args: argparse.Namespace) -> None:
     """Raises ArgumentError for options that are for models and C programs."""
     unused = {
         "MODEL": args.model, "--weights": args.weights, "--shared": args.shared, "--static": args.static, "--dim": args.dim,
         "--budget": args.budget,
     }  # fmt: skip
     if used := [name for name, value in unused.items() if value]:
-        raise ArgumentError(f"{', '.join(used)}: not with --for onnxruntime")
+        raise ArgumentError(f"{', '.join(used)}: not with --for {args.engine}")

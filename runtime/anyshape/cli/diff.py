@@ -1,7 +1,7 @@
-"""`anyshape diff MODEL`: runs a model beside onnxruntime and names the first node whose result differs.
+"""`anyshape diff MODEL`: runs a model beside onnxruntime, or beside its exact form, and names the first node whose result differs.
 
-In: an ONNX file, inputs as `anyshape run` takes them, a tolerance. Out: text; where results differ also a folder with the node's inputs,
-both results, a model to repeat it with, and the script that does.
+In: an ONNX file, inputs as `anyshape run` takes them, a precision, a tolerance. Out: text; where results differ also a folder with the
+node's inputs, both results, a model to repeat it with, and the script that does.
 
 Values between nodes are compared by making them outputs of the model. An output is never fused away, so that making every value an output
 can remove the difference; bisection then finds how many values have to be outputs until it goes away.
@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 
 from anyshape.cli import arguments
 from anyshape.cli.answer import Answer, described
-from anyshape.cli.compare import apart, typed
+from anyshape.cli.compare import typed
 from anyshape.cli.onnxruntime_profile import called, session
 from anyshape.cli.progress import progress
 from anyshape.cli.random_inputs import accepted_inputs, make_inputs
 from anyshape.cli.run import spell_array
+from anyshape.comparison import apart
 from anyshape.errors import AnyshapeError, ArgumentError
 from anyshape.files import is_saved
 from anyshape.frontends.onnx.control import captured_names
@@ -47,7 +48,7 @@ class Difference:
     ours: NDArray[Any]
     theirs: NDArray[Any]
     values: Arrays
-    """all values that onnxruntime computed, and the inputs"""
+    """all values that were computed beside ours, and the inputs"""
     outputs: tuple[str, ...]
     """the outputs of the model that differ"""
 
@@ -64,7 +65,7 @@ def diff(args: argparse.Namespace) -> Answer:
         make = partial(make_inputs, exe.input_names, exe.input_types, shapes, contents, ints, args.seed)
         feed, sizes = accepted_inputs(exe.run, make)
         ours = dict(zip(exe.output_names, exe.run(feed), strict=True))
-        theirs = reference(model, names, feed)
+        theirs = reference(model, names, feed, args)
     head = [f"{name}: {spell_array(a)}" for name, a in feed.items()]
     if sizes.chosen:
         head.append(
@@ -85,7 +86,7 @@ def diff(args: argparse.Namespace) -> Answer:
         return Answer(text="\n".join(lines), data=data)
     with progress("comparing node by node"):
         difference = first_apart(model, feed, args) or first_cure(model, feed, args)
-    lines += [*story(difference, args.tolerance), *dumped(model, difference, feed, Path(args.output), args)]
+    lines += [*story(difference, args), *dumped(model, difference, feed, Path(args.output), args)]
     first = {
         "place": difference.place,
         "op": difference.node.op_type,
@@ -95,7 +96,7 @@ def diff(args: argparse.Namespace) -> Answer:
     first |= {
         "share": difference.share,
         "anyshape": described(difference.ours),
-        "onnxruntime": described(difference.theirs),
+        args.beside: described(difference.theirs),
     }
     return Answer(text="\n".join(lines), data={**data, "first": first, "folder": args.output}, code=1)
 
@@ -124,7 +125,7 @@ def asking(model: Any, outputs: Sequence[str]) -> Any:
 def compiled(model: Any, outputs: Sequence[str], args: argparse.Namespace) -> Any:
     from anyshape.vm import compile
 
-    return compile(asking(model, outputs), arguments.dims(args.dim))
+    return compile(asking(model, outputs), arguments.dims(args.dim), precision=args.precision)
 
 
 def unoptimised(model: Any, outputs: Sequence[str]) -> Any:
@@ -139,12 +140,22 @@ def unoptimised(model: Any, outputs: Sequence[str]) -> Any:
     return session(asking(model, outputs).SerializeToString(), 0, options)
 
 
-def reference(model: Any, outputs: Sequence[str], feed: Arrays) -> dict[str, NDArray[Any]]:
-    """Runs the model in onnxruntime without its optimisations; outputs that are not tensors are left out."""
+def reference(model: Any, outputs: Sequence[str], feed: Arrays, args: argparse.Namespace) -> dict[str, NDArray[Any]]:
+    """Runs the model in what ours is compared with; outputs that are not tensors are left out."""
+    if args.beside == "exact":
+        return _exact(model, outputs, feed, args)
     running = unoptimised(model, outputs)
     accepted = {i.name for i in running.get_inputs()}
     results = called(running, {name: a for name, a in feed.items() if name in accepted})
     return {name: r for name, r in zip(outputs, results, strict=True) if isinstance(r, np.ndarray)}
+
+
+def _exact(model: Any, outputs: Sequence[str], feed: Arrays, args: argparse.Namespace) -> dict[str, NDArray[Any]]:
+    from anyshape.vm import compile
+
+    exe = compile(asking(model, outputs), arguments.dims(args.dim), precision="exact")
+    results = zip(exe.output_names, exe.run({name: feed[name] for name in exe.input_names}), strict=True)
+    return {name: r for name, r in results if isinstance(r, np.ndarray)}
 
 
 def between(model: Any) -> list[str]:
@@ -154,7 +165,7 @@ def between(model: Any) -> list[str]:
 
 def first_apart(model: Any, feed: Arrays, args: argparse.Namespace) -> Difference | None:
     """Finds the first node whose result differs while every value is an output; its operands agree then."""
-    theirs = reference(model, between(model), feed)
+    theirs = reference(model, between(model), feed, args)
     exe = compiled(model, list(theirs), args)
     ours = dict(zip(exe.output_names, exe.run(feed), strict=True))
     return _first(model, ours, theirs, feed, tuple(theirs), args.tolerance)
@@ -164,7 +175,7 @@ def first_cure(model: Any, feed: Arrays, args: argparse.Namespace) -> Difference
     """Bisects for the value that has to be an output for the difference to go away, and finds the first value that differs without it.
     Raises AnyshapeError where the difference is not there again, as in a model that draws numbers."""
     names = [o.name for o in model.graph.output]
-    theirs = reference(model, between(model), feed)
+    theirs = reference(model, between(model), feed, args)
     extra = [name for name in theirs if name not in names]
 
     def run(count: int) -> dict[str, Any]:
@@ -217,14 +228,15 @@ def spell_share(share: float) -> str:
     )
 
 
-def story(first: Difference, tolerance: float) -> list[str]:
+def story(first: Difference, args: argparse.Namespace) -> list[str]:
     node = first.node
     label = f"{node.domain + ':' if node.domain else ''}{node.op_type}{f' {node.name!r}' if node.name else ''}"
+    share = f"{spell_share(first.share)} (allowed {args.tolerance:g})"
     return [
-        f"first differs at node {first.place}, {label}, in its result {first.name!r}: {spell_share(first.share)} (allowed {tolerance:g})",
+        f"first differs at node {first.place}, {label}, in its result {first.name!r}: {share}",
         f"  reads {', '.join(f'{n}: {typed(first.values[n])}' if n in first.values else n for n in node.input if n) or 'nothing'}",
-        f"  anyshape     {typed(first.ours)} {_few(first.ours)}",
-        f"  onnxruntime  {typed(first.theirs)} {_few(first.theirs)}",
+        f"  {'anyshape':<12} {typed(first.ours)} {_few(first.ours)}",
+        f"  {args.beside:<12} {typed(first.theirs)} {_few(first.theirs)}",
     ]
 
 
@@ -239,20 +251,20 @@ def dumped(model: Any, first: Difference, feed: Arrays, folder: Path, args: argp
     node_model, reads = alone(model, first.node, first.values, captured_names)
     again = apart_again(node_model, reads, first, args)
     if again:
-        write(folder, node_model, reads, first.ours, first.theirs, first.name)
+        write(folder, node_model, reads, first.ours, first.theirs, first.name, args)
         what = "the node alone, which differs too"
     else:
-        write(folder, asking(model, first.outputs), feed, first.ours, first.theirs, first.name)
+        write(folder, asking(model, first.outputs), feed, first.ours, first.theirs, first.name, args)
         what = "the model, since the node alone agrees"
     return [f"written to {folder}: {what}; its inputs, both results, and replay.py, which runs it again in both"]
 
 
 def apart_again(node_model: Any, reads: Arrays, first: Difference, args: argparse.Namespace) -> bool:
-    """Whether the node, alone and on the same inputs, differs from onnxruntime."""
+    """Whether the node, alone and on the same inputs, differs from what it is compared with."""
     try:
         from anyshape.vm import compile
 
-        exe = compile(node_model)
+        exe = compile(node_model, precision=args.precision)
         ours = dict(zip(exe.output_names, exe.run({n: reads[n] for n in exe.input_names}), strict=True))
         return bool(apart(first.theirs, ours[first.name]) > args.tolerance)
     except AnyshapeError:

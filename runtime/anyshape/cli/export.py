@@ -10,7 +10,7 @@ from anyshape.cli.answer import Answer
 from anyshape.cli.progress import progress
 from anyshape.cli.show import variant
 from anyshape.errors import ArgumentError
-from anyshape.vm.compiling.options import ExecutorName
+from anyshape.vm.compiling.options import CompileOptions
 from anyshape.vm.executable.executable import function_of
 from anyshape.vm.export import Export, ExportTarget, Request, export, export_ranks, export_target, name_from
 from anyshape.vm.export.op_function import ANY_RANK, of_op, of_rank
@@ -21,7 +21,7 @@ def export_command(args: argparse.Namespace) -> Answer:
     if (args.model is None) == (args.op is None):
         raise ArgumentError("export takes a model, or --op with the name of an op")
     if args.dtypes or args.domain:
-        raise ArgumentError("--dtypes and --domain are for --for onnxruntime")
+        raise ArgumentError("--dtypes and --domain are for --for onnxruntime; --for torch takes --dtypes too")
     target = export_target(args.target)
     with progress(f"exporting {args.model or args.op}"):
         name = args.name if args.name is not None else name_from(args.op or Path(args.model).stem)
@@ -53,22 +53,24 @@ def export_command(args: argparse.Namespace) -> Answer:
 
 
 def _exported(args: argparse.Namespace, name: str, target: ExportTarget) -> Export:
-    executor: ExecutorName | None = "graph" if args.static else None
+    of_compile: CompileOptions = {
+        "executor": "graph" if args.static else None, "precision": args.precision, "repair": args.repair or None,
+    }  # fmt: skip
     dims = arguments.dims(args.dim)
     if args.op is None:
         if args.input or args.param or args.ranks:
             raise ArgumentError("--input, --param and --ranks are for --op")
-        f, options = function_of(args.model, dims, repair=args.repair or None, executor=executor)
+        f, options = function_of(args.model, dims, **of_compile)
         return export(f, name, target, options, args.weights, args.budget)
     op, types = variant(args.op), arguments.named(args.input, "--input", "NAME=TYPE")
     params = arguments.literals(args.param)
     if args.ranks is None:
-        f, options = function_of(of_op(op, types, params), dims, executor=executor)
+        f, options = function_of(of_op(op, types, params), dims, **of_compile)
         return export(f, name, target, options, args.weights, args.budget)
     first, last = args.ranks
     functions = {}
     for rank in range(first, last + 1):
-        f, options = function_of(of_op(op, of_rank(types, rank), params), dims, executor=executor)
+        f, options = function_of(of_op(op, of_rank(types, rank), params), dims, **of_compile)
         functions[rank] = f
     ranked = next(k for k, text in enumerate(types.values()) if ANY_RANK in text)
     return export_ranks(functions, name, Request(target, options, budget=args.budget), ranked)

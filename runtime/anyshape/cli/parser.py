@@ -17,12 +17,15 @@ from anyshape.cli.commands import (
     export_program,
     on_model,
     profile_model,
+    quantise_model,
     run_model,
+    serve_models,
     show_op,
     simplify_model,
 )
 from anyshape.code_version import VERSION
 from anyshape.policies import NAMED
+from anyshape.precision import PRECISIONS
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -57,18 +60,22 @@ _EXAMPLES = """\
   anyshape diff model.onnx --shape x=4x128               the first node that differs from onnxruntime, with a script that reproduces it
   anyshape accelerate bert.onnx fast.onnx libfast.so --shape ids=4x128          for onnxruntime, where our kernels are faster
   anyshape accelerate bert.onnx fast.onnx libfast.so --dim seq=1:512 --least 0.3 --json
+  anyshape quantise llama.onnx --weights int4 --group 32 --inputs prompt.npz        weights of products in 4 bits, and what each loses
+  anyshape quantise llama.onnx --method mse --symmetric --keep 'lm_head*' --keep '*/norm/*' --out small.onnx
+  anyshape quantise resnet.onnx --weights int8 --shape image=1x3x224x224 --json
   anyshape export bert.onnx --out bert --bounds seq=1:512                an object file and a C header, without Python
   anyshape export bert.onnx --out bert --target aarch64-linux-gnu --weights file
   anyshape export --op softmax --input x='f32[n, m]' --param axis=0 --out softmax
   anyshape export --op softmax --input x='f32[...]' --ranks 1:4 --out softmax
   anyshape export --op softmax,add --ranks 1:4 --for onnxruntime --out ops        custom ops for register_custom_ops_library
+  anyshape serve bert.anyshape gpt2=models/gpt2.onnx --port 8080 --grpc-port 8081 --max-batch 16       Open Inference Protocol
   anyshape show softmax                                  its spec, equations, loops, machine code and speed
   anyshape show dyn.reshape --shape x=4x6 --param newshape='[3, -1]' --stage program
 """
 
 _CODES = """\
-Exit codes: 0: done. 1: diff found a difference, or accelerate nothing to replace. 2: an error in the model, the inputs or the command,
-which the message describes. 130: Ctrl-C.
+Exit codes: 0: done. 1: diff found a difference, or accelerate or quantise nothing to replace. 2: an error in the model, the inputs
+or the command, which the message describes. 130: Ctrl-C.
 """
 
 
@@ -119,7 +126,9 @@ def parser() -> argparse.ArgumentParser:
     _add_simplify(commands)
     _add_diff(commands)
     _add_accelerate(commands)
+    _add_quantise(commands)
     _add_export(commands)
+    _add_serve(commands)
     _add_show(commands)
     parser.set_defaults(threads=None, max_memory=None, last=None)
     return parser
@@ -146,6 +155,7 @@ def _add_profile(commands: Commands) -> None:
     _add_dim(one)
     _add_inputs(one)
     _add_threads(one)
+    _add_precision(one)
     one.add_argument(
         "--repeat",
         type=arguments.count(1, MOST_CALLS),
@@ -169,6 +179,7 @@ def _add_bench(commands: Commands) -> None:
     _add_dim(one)
     _add_inputs(one)
     _add_threads(one)
+    _add_precision(one)
     one.add_argument(
         "--repeat", type=arguments.count(1, MOST_CALLS), default=20, metavar="N", help="number of calls of each (20)"
     )
@@ -238,6 +249,9 @@ def _add_diff(commands: Commands) -> None:
     one.add_argument("model", metavar="MODEL", help="an ONNX file")
     _add_dim(one)
     _add_inputs(one)
+    _add_precision(one)
+    beside = "what to compare with: onnxruntime, or the exact model of anyshape (onnxruntime)"
+    one.add_argument("--beside", choices=("onnxruntime", "exact"), default="onnxruntime", help=beside)
     allowed = "the largest difference allowed, as a share of the largest element (0.001)"
     one.add_argument("--tolerance", type=arguments.share, default=1e-3, metavar="SHARE", help=allowed)
     one.add_argument("-o", "--output", default="diff", metavar="FOLDER", help="the folder for a difference (./diff)")
@@ -278,6 +292,70 @@ def _add_accelerate(commands: Commands) -> None:
     one.set_defaults(command=accelerate_model)
 
 
+def _add_quantise(commands: Commands) -> None:
+    text = "write a model whose constant weights have 4 or 8 bits, for onnxruntime too, and say what that changes"
+    more = (
+        "Weights of products become those of MatMulNBits, tables those of GatherBlockQuantized: in groups of a column or row, each with",
+        "a scale and a zero point. They stay narrow in memory. Weights of convolutions (int8), and f8e4m3, are narrow in the file alone.",
+        "The table has the relative root mean square error of each weight and, on inputs (--inputs, --input, --shape), of what its node",
+        "computes and of the model's outputs. Weights that stay are listed with the reason; --keep leaves out those that lose too much.",
+        "Exit code 1, and no file, if no weight became narrow.",
+    )
+    one = _parser(commands, "quantise", text, *more)
+    one.add_argument("model", metavar="MODEL", help="an ONNX file")
+    _add_dim(one)
+    one.add_argument(
+        "--weights", choices=("int4", "int8", "f8e4m3"), default="int4", help="the format of weights (int4)"
+    )
+    group = "elements with one scale: 16, 32, 64, 128 or 256 (32); fewer are more exact, and larger"
+    one.add_argument("--group", type=arguments.count(1), metavar="N", help=group)
+    one.add_argument("--symmetric", action="store_true", help="groups without zero points: smaller, and less exact")
+    method = "rtn: round to nearest (the default); mse: clip each group where that makes its squared error less, which takes longer"
+    one.add_argument("--method", choices=("rtn", "mse"), default="rtn", help=method)
+    keep = "leave weights, and nodes, of these names as they are; * is any text"
+    one.add_argument("--keep", action="append", default=[], metavar="PATTERN", help=keep)
+    least = "leave smaller weights as they are, as 64kB or 1MiB (16KiB)"
+    one.add_argument("--least", type=arguments.byte_count, default=16384, metavar="BYTES", help=least)
+    one.add_argument(
+        "--out", metavar="FILE", help="the file to write (default: MODEL.int4.onnx or as the format is called)"
+    )
+    one.add_argument("--inputs", metavar="FILE.npz", help="measure on these inputs, each under its name")
+    _add_inputs(one)
+    one.set_defaults(command=quantise_model)
+
+
+def _add_serve(commands: Commands) -> None:
+    text = (
+        "serve models by the Open Inference Protocol (KServe v2) over HTTP and gRPC, joining requests without padding"
+    )
+    more = (
+        "It needs the extra [serve]. SIGTERM drains: what was accepted is answered. docs/serving.md has all of it.",
+    )
+    one = _parser(commands, "serve", text, *more)
+    one.add_argument("model", metavar="MODEL", help="an ONNX file or a saved model, or NAME=FILE")
+    one.add_argument("models", metavar="MODEL", nargs="*", help="more of them")
+    _add_dim(one)
+    _add_repair(one)
+    _add_threads(one)
+    one.add_argument("--host", default="127.0.0.1", metavar="HOST", help="the address to listen at (127.0.0.1)")
+    port, whole = arguments.count(0, 65535), arguments.count(1, MOST_CALLS)
+    one.add_argument("--port", type=port, default=8080, metavar="N", help="the port of HTTP, 0 for a free one (8080)")
+    one.add_argument("--grpc-port", type=port, default=8081, metavar="N", help="the port of gRPC (8081)")
+    one.add_argument("--no-http", action="store_true", help="serve gRPC alone")
+    one.add_argument("--no-grpc", action="store_true", help="serve HTTP alone")
+    one.add_argument("--max-batch", type=whole, default=32, metavar="N", help="the most rows of a joined call (32)")
+    delay = "how long a request waits for others to be joined with while nothing runs, in milliseconds (0)"
+    one.add_argument("--max-delay-ms", type=arguments.share, default=0.0, metavar="MS", help=delay)
+    body = "the most bytes of a request (64MiB)"
+    one.add_argument("--max-body", type=arguments.byte_count, default=64 << 20, metavar="64MiB", help=body)
+    pending = "the most bytes of all requests that are not answered yet (512MiB)"
+    one.add_argument("--max-pending", type=arguments.byte_count, default=512 << 20, metavar="512MiB", help=pending)
+    one.add_argument("--max-queue", type=whole, default=256, metavar="N", help="the most requests that wait (256)")
+    one.add_argument("--timeout", type=arguments.share, default=30.0, metavar="S", help="seconds for a request (30)")
+    one.add_argument("--drain", type=arguments.share, default=30.0, metavar="S", help="seconds to drain (30)")
+    one.set_defaults(command=serve_models)
+
+
 def _add_export(commands: Commands) -> None:
     text = "write a model, or an op, as an object file with a C header, which need neither Python nor a library"
     more = ("Targets: " + ", ".join(TARGET_NAMES) + ".", "docs/export.md says how to call what is written.")
@@ -300,6 +378,7 @@ def _add_export(commands: Commands) -> None:
     bounds = "set a named dim of the inputs, or bound it: seq=1:512"
     one.add_argument("--dim", "--bounds", action="append", default=[], metavar="NAME=8", help=bounds)
     _add_repair(one)
+    _add_precision(one)
     budget = "the most bytes of the arena, as 64MB or 512KiB: what needs more is refused, here or by the call"
     one.add_argument("--budget", type=arguments.byte_count, metavar="64MB", help=budget)
     one.add_argument("--op", metavar="OP", help="in place of a model: the name of an op, like softmax or dyn.reshape")
@@ -310,11 +389,11 @@ def _add_export(commands: Commands) -> None:
     )
     ranks = "with --op and an input of type f32[...]: a function for each of these ranks, and one that chooses by the tensor"
     one.add_argument("--ranks", type=arguments.ranks, metavar="0:4", help=ranks)
-    engine = "with --op OP,OP: write a library of custom ops that this engine loads; --param may have several values of one name"
-    one.add_argument("--for", dest="engine", choices=("onnxruntime",), help=engine)
+    engine = "with --op OP,OP: write a library of kernels that this engine loads; --param may have several values of one name"
+    one.add_argument("--for", dest="engine", choices=("onnxruntime", "torch"), help=engine)
     dtypes = "with --for: the element types of inputs, as f32,f16 (default: f32, else i64, where an op takes them)"
     one.add_argument("--dtypes", metavar="f32,f16", help=dtypes)
-    one.add_argument("--domain", metavar="NAME", help="with --for: the domain of the ops (anyshape)")
+    one.add_argument("--domain", metavar="NAME", help="with --for onnxruntime: the domain of the ops (anyshape)")
     one.set_defaults(command=export_program)
 
 
@@ -344,6 +423,7 @@ def _command(commands: Commands, name: str, help: str, command: Command) -> argp
     one.add_argument("model", metavar="MODEL", help="an ONNX file or a saved model")
     _add_dim(one)
     _add_repair(one)
+    _add_precision(one)
     one.add_argument("--timings", action="store_true", help="print the time of each phase")
     one.set_defaults(command=partial(on_model, command))
     return one
@@ -352,6 +432,13 @@ def _command(commands: Commands, name: str, help: str, command: Command) -> argp
 def _add_policy(one: argparse.ArgumentParser) -> None:
     text = "for which sizes code is made besides (anyshape.policies)"
     one.add_argument("--policy", choices=sorted(NAMED), default="generic", help=text)
+
+
+def _add_precision(one: argparse.ArgumentParser) -> None:
+    text = (
+        "bf16 rounds what contractions of f32 multiply, and nothing else (default: exact, or as a saved model has it)"
+    )
+    one.add_argument("--precision", choices=PRECISIONS, help=text)
 
 
 def _add_repair(one: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ from anyshape.cli.progress import progress
 from anyshape.cli.random_inputs import accepted_inputs, make_inputs, spell_shape
 from anyshape.errors import AnyshapeError, ArgumentError
 from anyshape.files import is_saved, write_plain
+from anyshape.vm.compiling.options import CompileOptions
 from anyshape.vm.executable.profile import Profile, profile
 from anyshape.vm.run.recorder import Sample
 from anyshape.wording import counted
@@ -59,13 +60,14 @@ def profile_command(args: argparse.Namespace) -> Answer:
         raise ArgumentError(f"{args.model} is a saved model; profile the ONNX model from which it was compiled")
     dims = arguments.dims(args.dim)
     with progress(f"compiling {args.model}"):
-        exe = compile(args.model, dims, threads=args.threads)
+        exe = compile(args.model, dims, threads=args.threads, precision=args.precision)
     shapes, contents = arguments.shapes(args.shape), arguments.arrays(args.input)
     ints = arguments.bounds(args.ints, "--ints")
     make = partial(make_inputs, exe.input_names, exe.input_types, shapes, contents, ints, args.seed)
     feed, sizes = accepted_inputs(exe.run, make)
     with progress("profiling"):
-        measured = profile(args.model, feed, args.repeat, dims=dims, policy=args.policy, threads=args.threads)
+        options: CompileOptions = {"threads": args.threads, "precision": args.precision}
+        measured = profile(args.model, feed, args.repeat, dims=dims, policy=args.policy, **options)
         typical = sorted(s.moved for s in measured.samples)[len(measured.samples) // 2] if measured.samples else 1 << 16
         limits = Limits(measure_peak(), measure_copy(typical))
     shape = ", ".join(f"{name} {spell_shape(a)}" for name, a in feed.items())

@@ -15,9 +15,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from anyshape.cli.bench import alternating
-from anyshape.cli.compare import apart
 from anyshape.cli.diff import between, unoptimised
 from anyshape.cli.onnxruntime_profile import called, session
+from anyshape.comparison import apart
 from anyshape.custom_ops import library_of
 from anyshape.custom_ops.replacement import alone, replaced
 from anyshape.custom_ops.subgraphs import ModelGraph, Subgraph

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from anyshape.cli import arguments
 from anyshape.cli.answer import Answer
-from anyshape.cli.compare import apart, typed
+from anyshape.cli.compare import typed
 from anyshape.cli.progress import progress
 from anyshape.cli.random_inputs import inputs_of, make_inputs
+from anyshape.comparison import apart
 from anyshape.dims import Dim, bounds, evaluate, free_symbols
 from anyshape.errors import AnyshapeError, ArgumentError
 from anyshape.frontends.onnx.census import Census, census

@@ -16,7 +16,8 @@ Of a model, in: what is known of its values, and times of its nodes. Out: a mode
     replacement   the model with a node in place of each
 """
 
-from anyshape.custom_ops.calls import Choice, OpCall, calls_of, refusal
+from anyshape.custom_ops.calls import calls_of, refusal
 from anyshape.custom_ops.library import DOMAIN, Library, library, library_of
+from anyshape.vm.export.op_calls import Choice, OpCall
 
 __all__ = ["DOMAIN", "Choice", "Library", "OpCall", "calls_of", "library", "library_of", "refusal"]

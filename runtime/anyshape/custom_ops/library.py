@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from anyshape.custom_ops.c_tables import OpKernel, c_text, name_of
-from anyshape.custom_ops.calls import Choice, KernelCall, calls_of, demand_comparable
-from anyshape.errors import ArgumentError, UnsupportedError
+from anyshape.custom_ops.calls import KernelCall, calls_of, demand_comparable
+from anyshape.errors import UnsupportedError
 from anyshape.files import PathLike, write_files
 from anyshape.graph.opdef import OpDef
 from anyshape.vm.compiling.options import make_options
 from anyshape.vm.export import ExportTarget, Request, export_several
 from anyshape.vm.export.interface import checked_name
+from anyshape.vm.export.op_calls import Choice, demand_params
 from anyshape.vm.export.shared_library import link_shared, linker
 
 DOMAIN = "anyshape"
@@ -55,7 +56,7 @@ class Library:
 def library(ops: Sequence[OpDef], choice: Choice, name: str, target: ExportTarget, domain: str = DOMAIN) -> Library:
     """Exports the calls of ops that a user chose. Raises UnsupportedError for an op that cannot be a custom op, and ArgumentError for a
     choice that fits none."""
-    _demand_params(ops, choice)
+    demand_params(ops, choice)
     return library_of([c for op in dict.fromkeys(ops) for c in calls_of(op, choice)], name, target, domain)
 
 
@@ -71,14 +72,3 @@ def library_of(calls: Sequence[KernelCall], name: str, target: ExportTarget, dom
     kernels = tuple(OpKernel(call, m) for call, (m, _) in zip(calls, exported.programs, strict=True))
     text = c_text(name, domain, kernels)
     return Library(name=name, domain=domain, target=target, kernels=kernels, object=exported.object, text=text)
-
-
-def _demand_params(ops: Sequence[OpDef], choice: Choice) -> None:
-    known = {p.name for op in ops for p in op.attributes}
-    if wrong := sorted(set(choice.params) - known):
-        raise ArgumentError(
-            f"no op of {', '.join(op.full_name for op in ops)} has a parameter {', '.join(wrong)}; they have "
-            f"{', '.join(sorted(known)) or 'none'}"
-        )
-    if choice.types and len(ops) > 1:
-        raise ArgumentError("--input says the types of one op's call; export other ops apart")

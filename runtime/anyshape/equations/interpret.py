@@ -24,15 +24,8 @@ from anyshape.equations.builder import Compaction, Demand, Equation, RecurrenceS
 from anyshape.equations.dependencies import units
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Tensor, Var
 from anyshape.equations.refusing import Refused, out_of_range, reads_below, unwrapped
-from anyshape.equations.symbolic import (
-    DECIDING,
-    NOTHING,
-    UnknownElement,
-    apply_symbolic,
-    decided,
-    fold_symbolic,
-    select_symbolic,
-)
+from anyshape.equations.symbolic import DECIDING, apply_symbolic, decided, fold_symbolic, select_symbolic
+from anyshape.equations.unknown import NOTHING, UnknownElement
 from anyshape.errors import OverflowedError
 from anyshape.failure_report import element_text
 

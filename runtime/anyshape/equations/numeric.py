@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anyshape.dtypes import I32, I64, DType, from_numpy, highest, lowest
+from anyshape.dtypes import BF16, I32, I64, DType, from_numpy, highest, lowest
 from anyshape.equations import entropy, philox
 from anyshape.equations.expr import Apply, Reduce
 
@@ -92,6 +92,7 @@ _UNARY: dict[str, Callable[[Array], Array]] = {
     "not": np.logical_not, "neg": np.negative, "abs": np.abs, "exp": np.exp, "expm1": np.expm1, "log": np.log,
     "log1p": np.log1p, "sqrt": np.sqrt, "tanh": np.tanh,
     "erf": _erf, "sin": np.sin, "cos": np.cos, "floor": np.floor, "ceil": np.ceil, "round_even": np.rint, "trunc": np.trunc,
+    "round_bf16": lambda a: _cast(_cast(a, BF16), from_numpy(a.dtype)),
 }  # fmt: skip
 
 

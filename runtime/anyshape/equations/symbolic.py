@@ -13,18 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyshape import dims
-from anyshape.dims import Cond, Size
+from anyshape.dims import Cond, Dim, Size
+from anyshape.equations.exact_floats import ExactFloat, exact_element
 from anyshape.equations.expr import Apply, Reduce
+from anyshape.equations.unknown import NOTHING, UnknownElement
 
 Array = NDArray[Any]
-
-
-class UnknownElement(Exception):
-    """The symbolic reading needs an element that is not known."""
-
-
-NOTHING = object()
-"""Among the elements of a symbolic reading: one of which nothing is known."""
 
 
 _SYMBOLIC: dict[str, Callable[..., Any]] = {
@@ -77,7 +71,7 @@ def _elementwise(f: Callable[..., Any], *args: Array, deciding: bool | None = No
 
 def select_symbolic(c: Array, a: Array, b: Array) -> Array:
     def choose(k: Any, x: Any, y: Any) -> Any:
-        if k is NOTHING or (isinstance(k, Cond) and (x is NOTHING or y is NOTHING)):
+        if k is NOTHING or (isinstance(k, Cond) and any(v is NOTHING or isinstance(v, ExactFloat) for v in (x, y))):
             return NOTHING
         return dims.select(k, x, y) if isinstance(k, Cond) else (x if k else y)
 
@@ -95,15 +89,24 @@ def decided(c: Array) -> tuple[Array, Array]:
     return np.where(known, c, False).astype(bool), ~known
 
 
-def _on_numbers(e: Apply, args: list[Array]) -> Array:
-    """An operation that only numbers have: on the elements that are numbers; nothing is known of the others."""
+def _on_floats(e: Apply, args: list[Array]) -> Array:
+    """An operation with floats: on the elements that are numbers, and on those that sizes decide where that is exact; nothing is known of
+    the others."""
     from anyshape.equations.numeric import apply_numeric
 
     broadcast = np.broadcast_arrays(*args)
     out = np.full(broadcast[0].shape, NOTHING, object)
     known = [at for at in np.ndindex(out.shape) if all(isinstance(b[at], (bool, int, float)) for b in broadcast)]
-    if not known:
+    decided_by_sizes = False
+    for at in np.ndindex(out.shape):
+        items = [b[at] for b in broadcast]
+        if any(isinstance(v, (Dim, ExactFloat)) for v in items):
+            out[at] = exact_element(e, items)
+            decided_by_sizes = decided_by_sizes or out[at] is not NOTHING
+    if not known and not decided_by_sizes:
         raise UnknownElement(f"{e.op} of symbols")
+    if not known:
+        return out
     operands = [
         np.array([b[at] for at in known], None if a.dtype is None else a.dtype.computed)
         for a, b in zip(e.args, broadcast)
@@ -115,7 +118,7 @@ def _on_numbers(e: Apply, args: list[Array]) -> Array:
 
 def apply_symbolic(e: Apply, args: list[Array]) -> Array:
     if any(a.dtype is not None and a.dtype.is_float for a in (e, *e.args)):
-        return _on_numbers(e, args)
+        return _on_floats(e, args)
     if e.op == "cast":
         assert e.dtype is not None
         if (
@@ -148,7 +151,7 @@ def fold_symbolic(e: Reduce, body: Array, keep: Array, axes: tuple[int, ...]) ->
     }
     if e.kind not in folds or not all(isinstance(k, (bool, np.bool_)) for k in keep.flat):
         raise UnknownElement(f"{e.kind} of symbols")
-    if any(v is NOTHING for v in body.flat):
+    if any(v is NOTHING or isinstance(v, ExactFloat) for v in body.flat):
         raise UnknownElement(f"{e.kind} of what is not known")
     start, step = folds[e.kind]
     shape = tuple(1 if a in axes else n for a, n in enumerate(body.shape))

@@ -7,7 +7,7 @@ position is tried, and what all agree in is known; of anything else the output h
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +17,12 @@ from anyshape.dims import Dim, Facts, NestedTooDeep, anonymous_names, is_reworde
 from anyshape.dtypes import DType, lowest
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.accumulation import accumulate
+from anyshape.equations.exact_floats import PRECISIONS, ExactFloat
 from anyshape.equations.expr import const
 from anyshape.equations.interpret import interpret
-from anyshape.equations.symbolic import NOTHING, UnknownElement
+from anyshape.equations.refusing import Refused
 from anyshape.equations.undefined import define_the_rest
+from anyshape.equations.unknown import NOTHING, UnknownElement
 from anyshape.errors import AnyshapeError, ShapeError, TypeRelationError, UnsupportedError
 from anyshape.graph.counts import known_sizes
 from anyshape.graph.dtype_rules import output_dtypes, solve_dtypes
@@ -29,7 +31,7 @@ from anyshape.graph.opdef import OpDef
 from anyshape.graph.relating import ranks_anyway, related, shapes_of, shapes_without_floats
 from anyshape.graph.sequences import spread, walk_of
 from anyshape.graph.sizes import remember
-from anyshape.graph.value import SIZES, SMALL, Contents, Node, Value, element_symbol
+from anyshape.graph.value import SIZES, SMALL, Contents, Floats, Node, Value, element_symbol
 from anyshape.rules import Bound, Check, Elements, Rule, Undetermined
 from anyshape.types import TensorType
 from anyshape.wording import counted
@@ -50,6 +52,8 @@ class Inference:
     dtypes: Mapping[str, DType]
     undetermined: str = ""
     regions: tuple[Function, ...] = ()
+    floats: tuple[Floats | None, ...] = ()
+    """the elements of float outputs that sizes decide; none are said where there are none"""
 
 
 class Restated(Exception):
@@ -95,7 +99,8 @@ def infer(node: Node, facts: Facts | None = None) -> Inference:
         vars(bound).update(walk=walk, unbacked=dict.fromkeys(walk.data_dependent, (0, 0)))
         return Inference(tuple(types), (None,) * len(types), checks, bound, dtypes=dtypes)
     contents = _contents(node, bound, types, dtypes)
-    return Inference(tuple(types), contents, tuple(rule.checks), bound, dtypes=dtypes)
+    floats = _floats(node, bound, types, dtypes)
+    return Inference(tuple(types), contents, tuple(rule.checks), bound, dtypes=dtypes, floats=floats)
 
 
 def _rule(node: Node, facts: Facts | None) -> Rule:
@@ -206,6 +211,8 @@ def build(
         Value(t, node=node, index=k, contents=c)
         for k, (t, c) in enumerate(zip(result.types, result.contents, strict=True))
     )
+    for v, floats in zip(node.outputs, result.floats):
+        v.floats = floats
     for v in node.outputs:
         remember(v)
     return node
@@ -304,7 +311,7 @@ def _contents(
     nothing: tuple[Contents | None, ...] = (None,) * len(types)
     named = all(len(t.shape or ()) <= 1 for t in types)
 
-    def known_of(v: Value) -> Contents | tuple[float, ...] | None:
+    def known_of(v: Value) -> Sequence[Any] | None:
         return _numbers(v) if named else v.contents
 
     if not all(_carries_contents(t) for t in types):
@@ -318,10 +325,18 @@ def _contents(
     if op.kernel is None:
         return nothing
     trial = _trial(node, bound, types, dtypes)
+    return tuple(
+        None if elements is None else _named(elements, v)
+        for elements, v in zip(_interpreted(trial, known_of), trial.outputs)
+    )
+
+
+def _interpreted(trial: Node, known_of: Callable[[Value], Any]) -> list[list[Any] | None]:
+    """The elements of each output by the kernel on what is known of the inputs, NOTHING among them; None where that needs more."""
     ins, outs = tensors_of(trial)
     eqs = equations_of(trial, ins, outs)
     arrays = {}
-    for t, v in zip(flat(ins), node.data_inputs, strict=True):
+    for t, v in zip(flat(ins), trial.data_inputs, strict=True):
         known = known_of(v) if v is not None else None
         if known is not None:
             a = np.empty(len(known), object)
@@ -330,14 +345,42 @@ def _contents(
     try:
         results = interpret(eqs.equations, arrays, symbolic=True)
     except UnknownElement:
-        return nothing
-    return tuple(
-        _named(results[t].reshape(-1).tolist(), v) if t in results else None for t, v in zip(flat(outs), trial.outputs)
-    )
+        return [None] * len(trial.outputs)
+    return [results[t].reshape(-1).tolist() if t in results else None for t in flat(outs)]
 
 
-def _numbers(v: Value) -> Contents | tuple[float, ...] | None:
-    """The elements of a value, symbols or not; of floats those of a small constant."""
+def _floats(
+    node: Node, bound: Bound, types: Sequence[TensorType], dtypes: Mapping[str, DType]
+) -> tuple[Floats | None, ...]:
+    """The elements of small float outputs that sizes decide; none where no operand has elements that are sizes."""
+    small = [t.dtype in PRECISIONS and len(t.shape or ()) <= 1 and _is_small(t) for t in types]
+    if not all(small) or not any(v is not None and _has_sizes(v) for v in node.data_inputs):
+        return ()
+    if node.op.view:
+        source = node.grouped_inputs()[next(iter(node.op.view.values()))]
+        return (source.floats,) if isinstance(source, Value) else ()
+    if node.op.kernel is None:
+        return ()
+    try:
+        interpreted = _interpreted(_trial(node, bound, types, dtypes), _numbers)
+    except Refused:  # by elements: a run says so
+        return ()
+    return tuple(None if elements is None else _exact(elements) for elements in interpreted)
+
+
+def _has_sizes(v: Value) -> bool:
+    return v.floats is not None or any(isinstance(e, Dim) for e in v.contents or ())
+
+
+def _exact(elements: Sequence[Any]) -> Floats | None:
+    known = tuple(e if isinstance(e, (float, ExactFloat)) else None for e in elements)
+    return known if any(isinstance(e, ExactFloat) for e in known) else None
+
+
+def _numbers(v: Value) -> Sequence[Any] | None:
+    """The elements of a value, symbols or not; of floats those of a small constant, and those that sizes decide."""
+    if v.floats is not None:
+        return [NOTHING if e is None else e for e in v.floats]
     a = v.constant
     if v.type.dtype.is_float and a is not None and a.ndim <= 1 and a.size <= SMALL:
         return tuple(a.astype(np.float64).reshape(-1).tolist())
@@ -362,7 +405,11 @@ def _wrapped(e: Any, dtype: DType) -> Any:
 
 
 def _carries_contents(t: TensorType) -> bool:
-    if not (t.dtype in SIZES or t.dtype.is_bool) or not t.is_static:
+    return (t.dtype in SIZES or t.dtype.is_bool) and _is_small(t)
+
+
+def _is_small(t: TensorType) -> bool:
+    if not t.is_static:
         return False
     n = t.count()
     return isinstance(n, int) and n <= SMALL

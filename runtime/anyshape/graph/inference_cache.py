@@ -65,7 +65,7 @@ def _known_of(v: Value, is_operand: bool) -> tuple[Any, ...]:
         raise Unlike
     a = v.constant
     if a is None:
-        return (v.type, v.contents)
+        return (v.type, v.contents, v.floats)
     if a.size <= SMALL:
         return (v.type, a.tobytes())
     if is_operand:

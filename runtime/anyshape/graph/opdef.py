@@ -68,6 +68,11 @@ class ParamDef:
     def is_vector(self) -> bool:
         return self.kind in ("ints", "axes", "floats", "strs")
 
+    @property
+    def is_size(self) -> bool:
+        """Whether it is an integer, or integers, that a size may stand for."""
+        return self.kind in ("int", "ints")
+
 
 @dataclass(frozen=True, slots=True)
 class OutputDef:

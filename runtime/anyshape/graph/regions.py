@@ -41,7 +41,7 @@ def close(name: str, results: Sequence[Value], own: Sequence[Value], captured: S
     for v in captured:
         inner.append(inner_param(v, _unused(v.name or "captured", taken)))
         stands_for(inner[-1], v)
-    mapped = _mapped(topological(results, since=since), dict(zip(captured, inner, strict=True)), None)
+    mapped = rebuilt_over(topological(results, since=since), dict(zip(captured, inner, strict=True)), None)
     return Function((*own, *inner), [mapped.get(v, v) for v in results], name)
 
 
@@ -64,7 +64,7 @@ def _unused(name: str, taken: set[str]) -> str:
     return unused(name, taken, lambda k: f"{name}_{k - 1}")
 
 
-def _mapped(nodes: Sequence[object], final: Mapping[Value, Value], entry: EntryFacts | None) -> dict[Value, Value]:
+def rebuilt_over(nodes: Sequence[object], final: Mapping[Value, Value], entry: EntryFacts | None) -> dict[Value, Value]:
     """Every node inferred anew over `final` in place of values."""
     from anyshape.graph.value import Node
 
@@ -103,7 +103,7 @@ def retyped(
     """The region over `params`, with `final` in the place of its own parameters. Raises what inference raises."""
     checks = moved_checks(region, [final[p] for p in region.params], facts.renamed if facts is not None else {})
     entry = EntryFacts(Function(params, (), region.name, (), checks=checks), facts, required_nodes(region.results))
-    mapped = _mapped(region.nodes, final, entry)
+    mapped = rebuilt_over(region.nodes, final, entry)
     return Function(
         params, [mapped.get(v, v) for v in region.results], region.name, region.result_names, checks=entry.checks
     )
@@ -167,7 +167,7 @@ def fits(param: Value, value: Value) -> bool:
 
 def opened(region: Function, operands: Sequence[Value]) -> list[Value]:
     """The region's results with its nodes in the place of the call. Each node makes the checks that it relies on itself."""
-    mapped = _mapped(region.nodes, dict(zip(region.params, operands, strict=True)), None)
+    mapped = rebuilt_over(region.nodes, dict(zip(region.params, operands, strict=True)), None)
     return [mapped.get(v, v) for v in region.results]
 
 

@@ -38,11 +38,12 @@ class Alternative:
     refusal: str = ""
 
 
-def alternatives(node: Node, facts: Facts | None) -> list[Alternative] | None:
-    """Lists all that a call may be; None if these are too many, or if more than axes is open."""
+def alternatives(node: Node, facts: Facts | None, ranks: bool = False) -> list[Alternative] | None:
+    """Lists all that a call may be; None if these are too many, or if more than axes is open. `ranks`: sizes on which ranks depend may be
+    open too."""
     if node.sequence is not None:
         return None
-    choices = Choices()
+    choices = Choices(ranks)
     try:
         operands = _operands(node)
         possible = []
@@ -66,9 +67,10 @@ def _alternative(node: Node, rule: Rule, operands: Mapping[str, Any]) -> Alterna
 
 
 def ranks_anyway(node: Node, facts: Facts | None) -> list[tuple[Size, ...] | None] | None:
-    """The shapes of the outputs as far as they are the same wherever an axis that only the run tells may be; None where that is open."""
+    """The shapes of the outputs as far as they are the same wherever an axis that only the run tells may be, and however many dims a size
+    means; None where that is open."""
     shapes: list[list[Vec]] = []
-    for alternative in alternatives(node, facts) or ():
+    for alternative in alternatives(node, facts, ranks=True) or ():
         if alternative.bound is not None:  # refused at run time too
             output_shapes = [alternative.bound.outputs[o.name] for o in node.op.outputs]
             shapes.append([s for o, m in zip(node.op.outputs, output_shapes) for s in (m if o.variadic else [m])])

@@ -21,6 +21,7 @@ else:
 
 from anyshape.dims import ANONYMOUS, Cond, Dim, Sameness, Size, element_name, exact_text, fresh, legible_name
 from anyshape.dtypes import I32, I64, DType, from_numpy
+from anyshape.equations.exact_floats import ExactFloat
 from anyshape.errors import ArgumentError
 from anyshape.graph.opdef import OpDef
 from anyshape.graph.spelled import is_property, method, names, operators
@@ -31,6 +32,8 @@ from anyshape.types import ListType, TensorType
 
 Element = int | Dim | bool | Cond
 Contents = tuple[Element, ...]
+Floats = tuple[float | ExactFloat | None, ...]
+"""The elements of a small float tensor; None for one of which nothing is known"""
 
 SMALL = 64
 """Tensors of SIZES and bool of at most this many elements carry their contents through type inference."""
@@ -62,7 +65,18 @@ class Value(Spelled):
     dims, conditions; an element nothing is known of is a new symbol.
     """
 
-    __slots__ = ("__weakref__", "_contents", "constant", "folded", "index", "name", "node", "required", "type")
+    __slots__ = (
+        "__weakref__",
+        "_contents",
+        "constant",
+        "floats",
+        "folded",
+        "index",
+        "name",
+        "node",
+        "required",
+        "type",
+    )
 
     def __init__(
         self,
@@ -78,6 +92,8 @@ class Value(Spelled):
             raise ArgumentError(f"a value has a TensorType, got {type!r}")
         self.type, self.name, self.node, self.index, self.constant = type, name, node, index, constant
         self._contents: Contents | Unknown | None = contents if contents is not None else UNKNOWN
+        self.floats: Floats | None = None
+        """The elements of a small float tensor that sizes decide, as far as they are known to be exact; None if none is."""
         self.required: tuple[Value, ...] = ()
         """What is required of sizes that are computed of this value; see `require`."""
         self.folded: Node | None = None

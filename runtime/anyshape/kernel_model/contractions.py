@@ -22,6 +22,9 @@ WIDENED = frozenset(((F16, F32), (BF16, F32)))
 BYTES = frozenset((I8, U8))
 """Dtypes of memory that the matrix product multiplies as they are, in sums of i32."""
 
+ROUND = "round_bf16"
+"""The operation of equations that rounds a factor of f32 to the nearest bf16: both factors of a contraction have it, or none."""
+
 T = TypeVar("T")
 V = TypeVar("V")
 V_co = TypeVar("V_co", covariant=True)
@@ -63,6 +66,14 @@ def contraction_of(terms: Terms[T, V], term: T) -> Contraction[T, V] | None:
             if summed and set(summed) <= of_a & of_b and of_a - of_b and of_b - of_a:
                 return Contraction(term, summed, (a, b))
     return None
+
+
+def unrounded(terms: Terms[T, V], factor: T) -> T:
+    """A factor without the rounding that the product does to it."""
+    match terms.arguments(ROUND, factor):
+        case (wide,):
+            return wide
+    return factor
 
 
 def as_stored(terms: Terms[T, V], factor: T) -> T:

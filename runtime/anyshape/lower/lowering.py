@@ -13,11 +13,11 @@ from anyshape.dtypes import DType
 from anyshape.equations import Tensor
 from anyshape.equations.traversal import walk as walk_expr
 from anyshape.lower.depth import room_for
-from anyshape.lower.emit.constant_panels import pack_sums, prepack
-from anyshape.lower.emit.context import KernelContext
-from anyshape.lower.emit.empty_loops import end_if_empty
-from anyshape.lower.emit.failure_report import ReportedElements
+from anyshape.lower.emit.loops.empty_loops import end_if_empty
 from anyshape.lower.emit.phases import emit_phases, form_names
+from anyshape.lower.emit.products.constant_panels import pack_sums, prepack
+from anyshape.lower.emit.values.context import KernelContext
+from anyshape.lower.emit.values.failure_report import ReportedElements
 from anyshape.lower.ir.dag import DagNode, Load, walk
 from anyshape.lower.ir.procedure import LoweredProcedure
 from anyshape.lower.ir.stores import Ordered

@@ -37,8 +37,8 @@ class Target:
     `vector_bytes` is the widest vector worth using, `vector_registers` how many of them there are; `fma` says that
     a fused multiply-add is one instruction, `masks` that masked loads and stores are, `scalef` that AVX-512's
     multiplication by a power of two is there; `f16` that there are instructions between f16 and f32; `dots` that products of four bytes,
-    one with a sign and one without, are added up by one; `permutes_bytes` that one picks any bytes of two vectors of 64. `line_bytes` come
-    from memory together.
+    one with a sign and one without, are added up by one; `pairs` that products of two bf16 are; `permutes_bytes` that one picks any bytes
+    of two vectors of 64. `line_bytes` come from memory together.
     """
 
     triple: str
@@ -54,6 +54,7 @@ class Target:
     scalef: bool = False
     f16: bool = False
     dots: bool = False
+    pairs: bool = False
     permutes_bytes: bool = False
     line_bytes: int = _LINE
     foreign: bool = field(default=False, repr=False)
@@ -118,6 +119,7 @@ class Target:
             vector_registers=16,
             scalef=False,
             dots=dots,
+            pairs=False,
             permutes_bytes=False,
         )
         if level in ("avx2", "avxvnni"):
@@ -171,6 +173,11 @@ def dot_products(vector_bytes: int, features: dict[str, bool]) -> bool:
     return features.get("avx512vnni" if vector_bytes == 64 else "avxvnni", False)
 
 
+def pairs_of_bf16(vector_bytes: int, features: dict[str, bool]) -> bool:
+    """Whether there is an instruction that adds up products of two bf16, for the vectors that are used."""
+    return vector_bytes == 64 and features.get("avx512bf16", False)
+
+
 def processor(
     triple: str, cpu: str, features: str, caches: tuple[int, int, int] = (32 << 10, 512 << 10, 4 << 20)
 ) -> Target:
@@ -192,6 +199,7 @@ def processor(
         scalef=scalef,
         f16=triple.startswith("aarch64") or "f16c" in names,
         dots=dot_products(width, names),
+        pairs=pairs_of_bf16(width, names),
         permutes_bytes=byte_permutations(width, names),
         foreign=True,
     )
@@ -230,6 +238,7 @@ def host_target() -> Target:
         scalef=scalef,
         f16=triple.startswith(("aarch64", "arm64")) or names.get("f16c", False),
         dots=dot_products(vector_bytes, dict(names)),
+        pairs=pairs_of_bf16(vector_bytes, dict(names)),
         permutes_bytes=byte_permutations(vector_bytes, dict(names)),
         line_bytes=_line_bytes(),
     )

@@ -26,7 +26,9 @@ class Chosen(NamedTuple):
 class Choices:
     """A walk through every way to choose, the last choice changing first."""
 
-    def __init__(self) -> None:
+    def __init__(self, ranks: bool = False) -> None:
+        self.ranks = ranks
+        """Whether sizes on which ranks depend are chosen too: not where positions shall be those of operands."""
         self._taken: list[int] = []
         self._counts: list[int] = []
         self._by_axis: dict[Any, Chosen] = {}

@@ -205,6 +205,14 @@ class Rule(Checking):
             self.require(False, lambda: f"{name} {a} is out of range for {rank_of}")
         return int(a + rank if a < 0 else a)
 
+    def dim_count(self, name: str, n: Size, rank: int) -> Size:
+        """A size that says how many of the dims of a tensor of this rank are meant. In a run that tries choices, one that is not known is
+        each number that it may be, one after the other."""
+        if n.__class__ is int or self.choices is None or not self.choices.ranks:
+            return n
+        low, high = dims.bounds(n)
+        return self._chosen(name, n, rank + 1, range(max(low or 0, 0), min(rank, rank if high is None else high) + 1))
+
     def axes(self, name: str, v: Any, rank: int, distinct: bool = True, of: str = "") -> Vec:
         """Axes as positions; `name` is said as it is: axes 3 is out of range …"""
         single = {"axes": "axis"}.get(name, name)
@@ -223,7 +231,7 @@ class Rule(Checking):
             taken.append(self._chosen(name, a, rank, free, True) if isinstance(a, Dim | Cond) else a)
         return taken
 
-    def _chosen(self, name: str, a: Dim | Cond, rank: int, positions: Sequence[int], distinct: bool = False) -> int:
+    def _chosen(self, name: str, a: Size | Cond, rank: int, positions: Sequence[int], distinct: bool = False) -> int:
         """The position that stands for an axis which is not known, in a run that tries them all."""
         position = self.choices.of(a, rank, positions, distinct) if self.choices is not None else None
         if position is None:

@@ -1,30 +1,36 @@
-"""Kernels of operators of torch: executables on the memory of tensors.
+"""Kernels of operators of torch, on the memory of tensors: those of a library that was compiled before, else executables.
 
-In: what states a call as a graph, and the arguments of calls. Out: tensors. An executable serves all sizes of its tensors; there is one
-for each choice of dtypes, ranks, attributes and tensors that are present. Integers that may be sizes are compiled in as the numbers that
-they are, until a call comes with a fifth choice of them: from then on they are operands of one executable.
+In: what states a call as a graph, and the arguments of calls. Out: tensors. A kernel serves all sizes of its tensors; there is one for
+each choice of dtypes, ranks, attributes and tensors that are present. In executables integers that may be sizes are compiled in as the
+numbers that they are, until a call comes with a fifth choice of them: from then on they are operands of one executable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import torch
 
 from anyshape.dims import symbol
+from anyshape.errors import UnsupportedError
 from anyshape.frontends.torch.dtypes import array_of, dtype_of_torch, tensor_of
 from anyshape.graph.building import function, input
 from anyshape.graph.value import Node, Value
+from anyshape.torch.compiled import CompiledCall
 from anyshape.torch.graph import fixed_sizes, flat, has_ranks, size_operand
+from anyshape.torch.kinds import Kind, Kinds, TensorKind, described, value_kind
 from anyshape.torch.schema import Argument
 from anyshape.types import TensorType
 from anyshape.vm.executable.executable import Executable, compile
 
 MOST_NUMBERS = 4
 """The choices of integers for which there is an executable each"""
+MOST_LISTED = 6
+"""The most compiled kernels that a message lists"""
 
 
 @dataclass
@@ -40,8 +46,8 @@ class Family:
 
 
 class TorchKernel:
-    """The executables of one operator. `state` makes the values of the results of values in place of the arguments; `node` is the call of
-    the op in it."""
+    """The kernels of one operator. `state` makes the values of the results of values in place of the arguments; `node` is the call of
+    the op in it. `compiled` are kernels that were compiled before, by the kinds of their calls."""
 
     def __init__(
         self,
@@ -49,14 +55,51 @@ class TorchKernel:
         arguments: Sequence[Argument],
         state: Callable[[Sequence[Any]], Sequence[Value]],
         node: Callable[[Sequence[Any]], Node],
+        compiled: Mapping[Kinds, CompiledCall] = MappingProxyType({}),
     ) -> None:
-        self.name, self.arguments, self.state, self.node = name, arguments, state, node
-        self.families: dict[Hashable, Family] = {}
+        self.name, self.arguments, self.state, self.node, self.compiled = name, arguments, state, node, compiled
+        self.families: dict[Kinds, Family] = {}
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
-        """The results of a call with all arguments, flat. Raises AnyshapeError for a call that the op refuses."""
+        """The results of a call with all arguments, flat. Raises AnyshapeError for a call that the op refuses, and UnsupportedError for one
+        that has no compiled kernel where none can be compiled."""
+        plain, kinds = self._plain(args)
+        if kinds in self.compiled:
+            return self.compiled[kinds](self.name, self._passed(plain))
+        try:
+            return self._executed(plain, kinds)
+        except ImportError as e:
+            raise UnsupportedError(self._lacking(kinds, e)) from e
+
+    def is_compiled(self, args: Sequence[Any]) -> bool:
+        """Whether there is a compiled kernel for such a call."""
+        return bool(self.compiled) and self._plain(args)[1] in self.compiled
+
+    def _plain(self, args: Sequence[Any]) -> tuple[list[Any], Kinds]:
         plain = [attribute(a, v) for a, v in zip(self.arguments, args, strict=True)]
-        kinds = tuple(_kind(a, v) for a, v in zip(self.arguments, plain))
+        return plain, tuple(_kind(a, v) for a, v in zip(self.arguments, plain))
+
+    def _passed(self, plain: Sequence[Any]) -> list[Any]:
+        """The tensors of a call; integers that may be sizes among them."""
+        passed: list[Any] = []
+        for a, v in zip(self.arguments, plain):
+            if a.is_tensor or a.is_tensors:
+                passed += flat([v])
+            elif a.is_size and v is not None:
+                passed.append(torch.tensor(v, dtype=torch.int64))
+        return passed
+
+    def _lacking(self, kinds: Kinds, e: ImportError) -> str:
+        listed = [described(self.arguments, k) for k in self.compiled]
+        more = f", and {len(listed) - MOST_LISTED} more" if len(listed) > MOST_LISTED else ""
+        return (
+            f"{self.name}: there is no compiled kernel for {described(self.arguments, kinds)}, and none can be compiled here ({e}): "
+            f"install llvmlite, or build the package with --dtypes, --ranks or --param for such calls; compiled are those for "
+            f"{'; '.join(listed[:MOST_LISTED]) or 'no calls'}{more}"
+        )
+
+    def _executed(self, plain: Sequence[Any], kinds: Kinds) -> list[Any]:
+        """The results of a call by an executable."""
         family = self.families.get(kinds)
         if family is None:
             family = self.families[kinds] = self._family(plain)
@@ -120,21 +163,23 @@ class TorchKernel:
 
 
 def attribute(a: Argument, v: Any) -> Any:
-    """An argument of torch as ops take it: a list as a tuple, a dtype as one of ours; tensors as they are."""
+    """An argument of torch as ops take it: a list as a tuple, a dtype as one of ours, None as the spec's default; tensors as they are."""
+    if v is None:
+        return a.preset
     if isinstance(v, torch.dtype):
         return dtype_of_torch(v)
     return tuple(v) if isinstance(v, (list, tuple)) and not a.is_tensors else v
 
 
-def _kind(a: Argument, v: Any) -> Hashable:
-    """What an executable is compiled for."""
-    if isinstance(v, torch.Tensor):
-        return v.dtype, v.ndim
+def _kind(a: Argument, v: Any) -> Kind:
+    """What a kernel is compiled for."""
     if a.is_tensors:
-        return tuple((t.dtype, t.ndim) for t in v)
-    if a.is_size and v is not None:
-        return len(v) if isinstance(v, tuple) else -1
-    return v, type(v)
+        return tuple(_tensor_kind(t) for t in v)
+    return _tensor_kind(v) if a.is_tensor and v is not None else value_kind(a, v)
+
+
+def _tensor_kind(tensor: Any) -> TensorKind:
+    return TensorKind(dtype_of_torch(tensor.dtype).name, tensor.ndim)
 
 
 def _open(name: str, tensor: Any, fixed: frozenset[str]) -> Value:

@@ -16,18 +16,32 @@ from typing import Any
 import torch
 
 from anyshape.errors import UnsupportedError
+from anyshape.torch.compiled import CompiledLibrary
 from anyshape.torch.fake import results_of
 from anyshape.torch.graph import flat, gradients_of, node_of
 from anyshape.torch.kernel import TorchKernel
-from anyshape.torch.schema import Argument, Variants, as_passed, completed, results_text, schema_text
+from anyshape.torch.schema import (
+    NEEDED,
+    SEEDS,
+    Variants,
+    as_passed,
+    completed,
+    gradient_name,
+    results_text,
+    schema_text,
+)
 
-SEEDS, NEEDED = Argument("seeds", "Tensor[]"), Argument("needed", "bool[]")
 
-
-def register(op: Variants, namespace: str) -> Any:
-    """Makes the operator of an op that is not refused."""
+def register(op: Variants, namespace: str, library: CompiledLibrary | None = None) -> Any:
+    """Makes the operator of an op that is not refused. `library` has kernels that were compiled before."""
     arguments = op.arguments
-    kernel = TorchKernel(op.static.name, arguments, lambda values: node_of(op, values).outputs, partial(node_of, op))
+    kernel = TorchKernel(
+        op.static.name,
+        arguments,
+        lambda values: node_of(op, values).outputs,
+        partial(node_of, op),
+        library.calls(op.static.name, arguments) if library is not None else {},
+    )
     tags = [torch.Tag.nondeterministic_seeded] if op.static.is_random else []
     operator = torch.library.custom_op(
         f"{namespace}::{op.static.name}",
@@ -38,7 +52,7 @@ def register(op: Variants, namespace: str) -> Any:
     )
     operator.register_fake(lambda *args, **named: formed(op, results_of(op, completed(arguments, args, named))))
     operator.register_vmap(batching(operator))
-    setup, backward = autograd(op, _register_gradient(op, namespace))
+    setup, backward = autograd(op, _register_gradient(op, namespace, library))
     operator.register_autograd(backward, setup_context=setup)
     return operator
 
@@ -54,24 +68,35 @@ def formed(op: Variants, results: Sequence[Any]) -> Any:
     return values[0] if len(values) == 1 else tuple(values)
 
 
-def _register_gradient(op: Variants, namespace: str) -> Any:
+def _register_gradient(op: Variants, namespace: str, library: CompiledLibrary | None) -> Any:
     """Makes the operator of an op's gradient."""
-    name = f"{op.static.name}__gradient"
+    name = gradient_name(op)
 
     def state(values: Sequence[Any]) -> Any:
         seeds, needed, *arguments = values
         return gradients_of(op, seeds, needed, arguments)
 
     arguments = (SEEDS, NEEDED, *op.arguments)
-    kernel = TorchKernel(name, arguments, state, lambda values: node_of(op, values[2:]))
+    compiled = library.calls(name, arguments) if library is not None else {}
+    kernel = TorchKernel(name, arguments, state, lambda values: node_of(op, values[2:]), compiled)
     schema = schema_text(arguments, "Tensor[]")
+    count = len(op.static.inputs)
+
+    def computed(args: Sequence[Any]) -> list[Any]:
+        """The gradients that are asked for, by a kernel for them alone, or by the compiled one for all of them."""
+        seeds, needed, *passed = args
+        floats = [t.is_floating_point() for t in flat(passed[:count])]
+        if kernel.is_compiled(args) or not kernel.is_compiled([seeds, floats, *passed]):
+            return kernel(args)
+        of_all = zip((n for n, is_float in zip(needed, floats) if is_float), kernel([seeds, floats, *passed]))
+        return [g for is_needed, g in of_all if is_needed]
+
     operator = torch.library.custom_op(
         f"{namespace}::{name}",
-        lambda *args, **named: kernel(completed(arguments, args, named)),
+        lambda *args, **named: computed(completed(arguments, args, named)),
         mutates_args=(),
         schema=schema,
     )
-    count = len(op.static.inputs)
 
     def fake(seeds: Any, needed: Any, *args: Any, **named: Any) -> Any:
         return [t.new_empty(t.shape) for t, is_needed in zip(flat(args[:count]), needed, strict=True) if is_needed]

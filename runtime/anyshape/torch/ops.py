@@ -14,7 +14,7 @@ from anyshape.graph.registry import all_ops, namespaces
 from anyshape.torch.registration import registered
 
 all_ops()  # raises where two packages have an op of one name
-_ALL = reduce(or_, [registered(namespace, package.OPS) for namespace, package in namespaces().items()])
+_ALL = reduce(or_, [registered(namespace, package) for namespace, package in namespaces().items()])
 VARIANTS = _ALL.variants
 """The variants of every op, by its name"""
 OPERATORS = _ALL.operators

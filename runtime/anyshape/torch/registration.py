@@ -1,6 +1,7 @@
-"""Packages of ops as operators of torch: `registered(namespace, OPS)` registers those of one package, once.
+"""Packages of ops as operators of torch: `registered(namespace, package)` registers those of one package, once.
 
-In: the table of ops of a package, and the namespace of its operators. Out: variants and operators by name, and why ops have none.
+In: a package with its table of ops and perhaps compiled kernels, and the namespace of its operators. Out: variants and operators by name,
+and why ops have none.
 """
 
 from __future__ import annotations
@@ -8,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 
-from anyshape.graph.opdef import OpDef
+from anyshape.torch.compiled import library_of_package
 from anyshape.torch.operators import register
-from anyshape.torch.schema import Variants
+from anyshape.torch.schema import Variants, variants_of
 
 
 @dataclass(frozen=True)
@@ -38,20 +41,16 @@ class Registered:
         raise AttributeError(f"there is no op {name}" + (f"; did you mean {', '.join(near)}?" if near else ""))
 
 
-def registered(namespace: str, ops: Mapping[str, OpDef]) -> Registered:
+def registered(namespace: str, package: ModuleType) -> Registered:
     """The ops of a package, each registered as `namespace::name` by the first call."""
     if namespace not in _REGISTERED:
-        variants = _variants(ops)
+        variants = variants_of(package.OPS)
+        kernels = library_of_package(Path(package.__file__ or "").parent)
         _REGISTERED[namespace] = Registered(
-            variants, {name: register(op, namespace) for name, op in variants.items() if op.refusal is None}
+            variants, {name: register(op, namespace, kernels) for name, op in variants.items() if op.refusal is None}
         )
     return _REGISTERED[namespace]
 
 
 _REGISTERED: dict[str, Registered] = {}
 """What is registered in this process, by namespace: torch refuses an operator that it has"""
-
-
-def _variants(ops: Mapping[str, OpDef]) -> dict[str, Variants]:
-    names = dict.fromkeys(op.name for op in ops.values())
-    return {n: Variants(ops[n]) if n in ops else Variants(ops[f"static.{n}"], ops[f"dyn.{n}"]) for n in names}

@@ -10,7 +10,7 @@ out, may be None.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from anyshape.dtypes import CHAR
@@ -21,8 +21,8 @@ KINDS = {
     "ints": "int[]", "axes": "int[]", "floats": "float[]", "strs": "str[]",
 }  # fmt: skip
 """The type in a schema for each kind of parameter"""
-SIZES = {"int": "SymInt", "ints": "SymInt[]"}
-"""Types of integers that may be sizes, if the dyn variant has them as operands"""
+SIZES = ("SymInt", "SymInt[]")
+"""Types of integers that may be sizes, if the dyn variant has them as operands: of one, and of several"""
 LITERALS = ("bool", "int", "float", "str", "SymInt")
 """Types whose defaults a schema can say"""
 
@@ -38,6 +38,8 @@ class Argument:
     """the default of an argument that is not required; None: it may be None"""
     by_name: bool = False
     """whether it is passed by name only"""
+    preset: Any = field(default=None, kw_only=True)
+    """what None stands for: the default of the spec, also where a schema cannot say it"""
 
     @property
     def optional(self) -> bool:
@@ -54,11 +56,15 @@ class Argument:
     @property
     def is_size(self) -> bool:
         """Whether it is an integer, or are integers, that may be sizes."""
-        return self.type in SIZES.values()
+        return self.type in SIZES
 
     def text(self, with_default: bool) -> str:
         shown = f'"{self.default}"' if isinstance(self.default, str) else repr(self.default)
         return f"{self.type}{'?' if self.optional else ''} {self.name}{f'={shown}' if with_default else ''}"
+
+
+SEEDS, NEEDED = Argument("seeds", "Tensor[]"), Argument("needed", "bool[]")
+"""What the operator of a gradient takes before the arguments of the call: a seed for each float result, and which tensors are asked for"""
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,17 @@ class Variants:
         return f"{texts[0]} is of strings, which torch has no tensors of ({self.static.source})" if texts else None
 
 
+def variants_of(ops: Mapping[str, OpDef]) -> dict[str, Variants]:
+    """The ops of a package by their plain names."""
+    names = dict.fromkeys(op.name for op in ops.values())
+    return {n: Variants(ops[n]) if n in ops else Variants(ops[f"static.{n}"], ops[f"dyn.{n}"]) for n in names}
+
+
+def gradient_name(op: Variants) -> str:
+    """The name of the operator of an op's gradient."""
+    return f"{op.static.name}__gradient"
+
+
 def _input(i: InputDef) -> Argument:
     if i.variadic:
         return Argument(i.name, "Tensor[]")
@@ -91,9 +108,9 @@ def _input(i: InputDef) -> Argument:
 
 
 def _param(p: ParamDef, operand: bool) -> Argument:
-    kind = KINDS.get(p.kind, "str")
-    type = SIZES.get(p.kind, kind) if operand else kind
-    return Argument(p.name, type, p.required, p.default if type in LITERALS else None)
+    type = SIZES[p.is_vector] if operand and p.is_size else KINDS.get(p.kind, "str")
+    preset = tuple(p.default) if isinstance(p.default, (list, tuple)) else p.default
+    return Argument(p.name, type, p.required, p.default if type in LITERALS else None, preset=preset)
 
 
 def _named(params: Sequence[Argument], after_default: bool) -> Iterator[Argument]:

@@ -6,13 +6,14 @@ In: a node, or values, and arrays. Out: arrays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anyshape.dtypes import from_numpy
+from anyshape.equations.builder import Equation
 from anyshape.equations.interpret import Arithmetic, interpret
 from anyshape.errors import ShapeError
 from anyshape.expansion.composition import body
@@ -30,10 +31,13 @@ def run(node: Node, operands: Sequence[Array | None], arithmetic: Arithmetic | N
 
 
 class Eager:
-    """One run; `largest` is the largest magnitude of a finite float among all intermediate results."""
+    """One run; `largest` is the largest magnitude of a finite float among all intermediate results. `restated`: what each equation is
+    interpreted as."""
 
-    def __init__(self, arithmetic: Arithmetic | None = None) -> None:
-        self.largest, self.arithmetic = 0.0, arithmetic
+    def __init__(
+        self, arithmetic: Arithmetic | None = None, restated: Callable[[Equation], Equation] = lambda q: q
+    ) -> None:
+        self.largest, self.arithmetic, self.restated = 0.0, arithmetic, restated
 
     def run(self, node: Node, operands: Sequence[Array | None]) -> list[Array]:
         results = self._run(node, operands)
@@ -50,7 +54,7 @@ class Eager:
         here = build(node.op, constants, node.attrs, node.source, count=node.count)
         if here.op.composition is not None:
             return self._all(body(here), {})
-        return by_equations(here, operands[: len(operands) - len(node.op.operands)], self.arithmetic)
+        return by_equations(here, operands[: len(operands) - len(node.op.operands)], self.arithmetic, self.restated)
 
     def _all(self, values: Sequence[Value], arrays: Mapping[Value, Array]) -> list[Array]:
         """Computes the arrays of values, from those of parameters."""
@@ -87,7 +91,12 @@ class Eager:
         return [*state, *(np.stack(row) if row else _none_of(v, node) for row, v in zip(stacked, node.outputs[first:]))]
 
 
-def by_equations(node: Node, data: Sequence[Array | None], arithmetic: Arithmetic | None = None) -> list[Array]:
+def by_equations(
+    node: Node,
+    data: Sequence[Array | None],
+    arithmetic: Arithmetic | None = None,
+    restated: Callable[[Equation], Equation] = lambda q: q,
+) -> list[Array]:
     """Computes the outputs of a node with numbers for dims by the interpreter; those of a view by reshaping."""
     if node.op.view:
         names = [i.name for i in node.op.inputs]
@@ -97,7 +106,7 @@ def by_equations(node: Node, data: Sequence[Array | None], arithmetic: Arithmeti
     eqs, ins, outs = equations(node)
     present = [t for t in ins if t.absent is None]
     arrays = dict(zip(present, [a for a in data if a is not None], strict=True))
-    results = interpret(eqs.equations, arrays, arithmetic=arithmetic)
+    results = interpret([restated(q) for q in eqs.equations], arrays, arithmetic=arithmetic)
     return [results[t] for t in outs]
 
 

@@ -94,6 +94,7 @@ class Exported:
         results = {
             "arena_bytes": ctypes.c_uint64,
             "arena_bytes_shared": ctypes.c_uint64,
+            "arena_bytes_most": ctypes.c_uint64,
             "run_shared": ctypes.c_int32,
             "check": ctypes.c_int32,
             "output_shape": ctypes.c_int32,
@@ -176,6 +177,9 @@ class Exported:
 
     def arena_bytes_shared(self, threads: int, dims: Sequence[int]) -> int:
         return int(self._functions["arena_bytes_shared"](ctypes.c_int64(threads), *map(ctypes.c_int64, dims)))
+
+    def arena_bytes_most(self, threads: int, dims: Sequence[int]) -> int:
+        return int(self._functions["arena_bytes_most"](ctypes.c_int64(threads), *map(ctypes.c_int64, dims)))
 
     def run(
         self,

@@ -14,5 +14,6 @@ extremes        14: integers near the ends of i64
 examples        the examples of specs
 exported_ops    an op as a C function
 custom_ops      an op as a custom op of onnxruntime
+narrowing       contractions compiled for bf16 multiply what an interpreter rounds
 catalogue       the numbers of laws, and to which ops each applies
 """

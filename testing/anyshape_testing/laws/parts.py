@@ -74,7 +74,7 @@ _kernels: dict[Hashable, Parts | None] = {}
 def one_part_is_many(key: Hashable, node: Node, symbols: Symbols, arrays: Sequence[Array]) -> bool:
     """Compares one part with several; kernels are cached by `key`. Returns False where there is nothing to compare: for views, for
     data-dependent sizes, and for equations that become several kernels."""
-    if node.op.kernel is None or any(v.type.shape is None for v in node.outputs):
+    if node.op.kernel is None or node.bound is None:
         return False
     needed = {s for v in node.outputs for n in v.type.shape or () if isinstance(n, Dim) for s in dims.free_symbols(n)}
     if not needed <= set(symbols.numbers):

@@ -35,7 +35,7 @@ def code_for(c: Call, target: Target) -> bytes | None:
         node = call_node(c.op, c.values(Symbols({})), c.params)
     except AnyshapeError:  # refused on symbols, as law 3 says
         return None
-    if node.op.kernel is None or any(v.type.shape is None for v in node.outputs):
+    if node.op.kernel is None or node.bound is None:
         return None
     eqs, ins, outs = equations(node)
     inputs = tuple(t for t in ins if t.absent is None)

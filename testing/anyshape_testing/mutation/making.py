@@ -22,11 +22,14 @@ from anyshape.graph.opdef import OpDef
 from anyshape.graph.registry import all_ops
 from anyshape.properties import Property
 from anyshape_gen.analysis import analyse_op
-from anyshape_gen.emit import compositions, kernels, ops, procedures, relations, rewrites, strategies
-from anyshape_gen.emit.kernels import KernelCode
-from anyshape_gen.emit.module import NOTHING, Emitted, joined
-from anyshape_gen.emit.names import constant_name
-from anyshape_gen.emit.refusal import NotExecuted
+from anyshape_gen.emit.bodies import kernels, procedures
+from anyshape_gen.emit.bodies.kernels import KernelCode
+from anyshape_gen.emit.calls import compositions, ops, rewrites
+from anyshape_gen.emit.draws import strategies
+from anyshape_gen.emit.rules import relations
+from anyshape_gen.emit.text.module import NOTHING, Emitted, joined
+from anyshape_gen.emit.text.names import constant_name
+from anyshape_gen.emit.text.refusal import NotExecuted
 from anyshape_gen.model.analysis import Analysis, OpAnalysis
 from anyshape_gen.model.source import Findings
 from anyshape_gen.model.spec import OpSpec

@@ -7,6 +7,7 @@ model's folder, and nothing else.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from anyshape.frontends.onnx.control import subgraphs
@@ -26,14 +27,27 @@ def with_weights(read: Source) -> Any:
 def embedded(read: Source) -> Any:
     """Copies a model, with the data of other files too. Raises ModelError for data that cannot be read."""
     model = with_weights(read)
-    nodes = [n for f in model.functions for n in f.node]
-    for t in (*_tensors(model.graph), *(t for n in nodes for t in _of_node(n))):
+    embed(model, read.folder, read.name)
+    return model
+
+
+def embed(model: Any, folder: Path | None, name: str) -> None:
+    """Puts data of other files, in `folder`, into a model in place; `name` is what messages call it. Raises ModelError for data that cannot
+    be read."""
+    for t in tensors_in(model):
         if t.data_location == EXTERNAL:
-            data = external_bytes(t, read.folder, f"{read.name}: tensor {t.name!r}")
+            data = external_bytes(t, folder, f"{name}: tensor {t.name!r}")
             t.ClearField("external_data")
             t.ClearField("data_location")
             t.raw_data = data
-    return model
+
+
+def tensors_in(model: Any) -> Iterator[Any]:
+    """Lists all tensors of a model: of its graph, the graphs within it, and functions."""
+    yield from _tensors(model.graph)
+    for f in model.functions:
+        for node in f.node:
+            yield from _of_node(node)
 
 
 def _tensors(graph: Any) -> Iterator[Any]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from anyshape.errors import AnyshapeError
 from anyshape.graph.value import Value, constant
 
-RebuildNode = Callable[[Sequence[Value | None]], Sequence[Value]]
+RebuildNode = Callable[[Sequence[Value | None]], Sequence[Value | None]]
 LARGEST = 1 << 16
 """The most elements of a constant that is tried"""
 
@@ -25,7 +25,7 @@ class Fitted(NamedTuple):
 
     node: Any
     arrays: Mapping[int, NDArray[Any]]
-    results: Sequence[Value]
+    results: Sequence[Value | None]
 
     @property
     def changes(self) -> list[str]:

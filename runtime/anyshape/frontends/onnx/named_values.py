@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-from anyshape.dims import Dim, Facts, Size, fresh
+from anyshape.dims import Dim, Facts, Size, fresh, substitute
 from anyshape.dtypes import CHAR
 from anyshape.errors import AnyshapeError, ModelError, ShapeError, UnsupportedError
 from anyshape.frontends.onnx.control import free_names, named_tensors
-from anyshape.frontends.onnx.dtypes import BY_NUMBER
+from anyshape.frontends.onnx.dtypes import BY_NUMBER, declared_dims
 from anyshape.frontends.onnx.edge import model_errors
 from anyshape.frontends.onnx.imported_node import SEED, ImportedNode, draws
 from anyshape.frontends.onnx.importer import Import, NameScope, Operands
@@ -26,9 +27,10 @@ from anyshape.frontends.onnx.order import sort_nodes, spell_node
 from anyshape.frontends.onnx.reader import Source
 from anyshape.graph.entry_checks import EntryFacts
 from anyshape.graph.function import Function, topological
-from anyshape.graph.regions import close
+from anyshape.graph.regions import inner_param, rebuilt_over
+from anyshape.graph.unused_names import unused
 from anyshape.graph.value import Value
-from anyshape.types import TensorType
+from anyshape.types import ListType, TensorType
 
 SINCE_DEFAULTS = 4
 """The version of ONNX's file format from which an initializer that is an input too is a default that callers may override"""
@@ -45,19 +47,25 @@ class NamedValues:
     values: Mapping[str, Value | None]
     facts: Facts
     named: Mapping[str, Size]
-    look: Callable[[str, Any], NamedValues | None]
-    rebuild: Callable[[Any, Operands], Sequence[Value] | None]
+    look: Callable[[str, Any, Any, Mapping[str, Value | None]], NamedValues | None]
+    rebuild: Callable[[Any, Operands], Sequence[Value | None] | None]
     """Builds a node with other operands; None where it is refused, or its operator is not known"""
     function: Function
     """The optimised function of which the values are the results; its parameters are inputs, and what nodes that are not supported give"""
     inside: str = ""
     """The place of the graph in the model; empty for the model's own"""
     around: Mapping[str, Value] = field(default_factory=dict)
-    """Values of graphs around this one that it is computed from, optimised as `values` are"""
+    """What this graph sees of the values of graphs around it that it is computed from"""
+    visible: Mapping[str, Value | None] = field(default_factory=dict)
+    """The values of the graphs around by their names, optimised as they are there"""
+
+    @cached_property
+    def visible_within(self) -> Mapping[str, Value | None]:
+        return {**self.visible, **self.values}
 
     def within(self, node: Any, attribute: str, graph: Any) -> NamedValues | None:
         """Returns the values of a graph within a node; None if nothing is known of it."""
-        return self.look(f" in {attribute} of {spell_node(node)}{self.inside}", graph)
+        return self.look(f" in {attribute} of {spell_node(node)}{self.inside}", node, graph, self.visible_within)
 
 
 def named_values(read: Source, dims: Mapping[str, DimBinding] | None = None, as_compiled: bool = False) -> NamedValues:
@@ -116,7 +124,7 @@ class _NamingImport(Import):
         self.dims.check_used(self.where)
         known = {name: v for name, v in scope.values.items() if v is not None}
         f = Function([*params, *self.opaque], list(known.values()), "main", list(known))
-        best = _optimised(f) if self.as_compiled else _best(f)
+        best = optimised(f) if self.as_compiled else _best(f)
         final: dict[str, Value | None] = dict.fromkeys(scope.values)
         final.update(zip(known, best.results, strict=True))
         return NamedValues(
@@ -131,8 +139,9 @@ class _NamingImport(Import):
             function=best,
         )
 
-    def look(self, inside: str, graph: Any) -> NamedValues | None:
-        """Returns the values of a graph within a node, optimised as a function of all that it reads, whose results are its names."""
+    def look(self, inside: str, node: Any, graph: Any, visible: Mapping[str, Value | None]) -> NamedValues | None:
+        """Returns the values of a graph within a node, optimised as a function of the values around that it reads, whose results are its
+        names. `visible` are those values as they are known around."""
         if inside not in self.within or any(inside.endswith(f" of {label}") for label in self.ambiguous):
             return None
         nodes, names = self.within[inside]
@@ -142,13 +151,10 @@ class _NamingImport(Import):
         dead = {o for n in nodes for o in n.output}.difference(*(n.output for n in live))
         own = {name: v for name, v in names.maps[0].items() if name not in dead}
         known = {name: v for name, v in own.items() if v is not None}
-        read = topological(known.values())
-        used = dict.fromkeys([*known.values(), *(v for n in read for v in (*n.inputs, *n.outputs) if v is not None)])
-        around = {name: v for name, v in names.items() if v is not None and v in used and name not in names.maps[0]}
-        params = sorted((v for v in used if v.is_param), key=lambda v: v.name)
-        # closing it gives parameters names of their own: two graphs, one in the other, may have inputs of the same name
-        inner = close("inner", [*known.values(), *around.values()], (), params, 0)
-        best = _best(Function(inner.params, inner.results, "inner", [*known, *around]))
+        read = dict.fromkeys((*free_names(live), *(o.name for o in graph.output), *node.input))
+        around = {n: v for n in read if n not in names.maps[0] and (v := names.get(n)) is not None}
+        inner, seen = _over(known.values(), around, visible)
+        best = _best(Function(inner.params, inner.results, "inner", [*known]))
         final: dict[str, Value | None] = dict.fromkeys(own)
         final.update(zip(known, best.results))
         return NamedValues(
@@ -162,7 +168,8 @@ class _NamingImport(Import):
             rebuild=self.rebuild,
             function=best,
             inside=inside,
-            around=dict(zip(around, best.results[len(known) :], strict=True)),
+            around=seen,
+            visible=visible,
         )
 
     def _translate(self, nodes: Sequence[Any], scope: NameScope) -> None:
@@ -214,11 +221,45 @@ class _NamingImport(Import):
         return self.opaque[-1]
 
 
+def _over(
+    results: Iterable[Value], around: Mapping[str, Value], visible: Mapping[str, Value | None]
+) -> tuple[Function, dict[str, Value]]:
+    """Closes the values of a graph over those around, which become parameters of the types that they have there, or constants; and what
+    each of these is in the function."""
+    results, taken, symbols = [*results], set[str](), dict[Dim, Size]()
+    known = {name: v if (best := visible.get(name)) is None else best for name, v in around.items()}
+    seen = {name: v if v.is_constant else inner_param(v, unused(name, taken)) for name, v in known.items()}
+    for name, v in around.items():
+        _respell(symbols, v, known[name])
+    final = {v: seen[name] for name, v in around.items()}
+    nodes = topological(results, {v.node for v in around.values() if v.node is not None})
+    read = dict.fromkeys((*(v for n in nodes for v in n.inputs if v is not None), *results))
+    for v in read:
+        if v.is_param and v not in final:
+            contents = None if v.contents is None else tuple(substitute(e, symbols) for e in v.contents)
+            final[v] = Value(v.type.substitute(symbols), unused(v.name, taken), contents=contents)
+    mapped = rebuilt_over(nodes, final, None)
+    closed = [mapped.get(v, v) for v in results]
+    needed = dict.fromkeys((*closed, *(v for n in topological(closed) for v in n.inputs if v is not None)))
+    return Function([v for v in needed if v.is_param], closed, "inner"), seen
+
+
+def _respell(symbols: dict[Dim, Size], v: Value, known: Value) -> None:
+    """Notes which sizes the symbols of a value are by what is known of it."""
+    if isinstance(v.type, ListType) or isinstance(known.type, ListType):
+        return
+    dims = zip(declared_dims(v.type) or (), declared_dims(known.type) or ())
+    elements = zip(v.contents or (), known.contents or ())
+    for s, n in (*dims, *elements):
+        if isinstance(s, Dim) and s.is_symbol and isinstance(n, int | Dim) and not isinstance(n, bool) and s is not n:
+            symbols.setdefault(s, n)
+
+
 def _spelled(nodes: Iterable[Any]) -> list[bytes]:
     return sorted(n.SerializeToString(deterministic=True) for n in nodes)
 
 
-def _optimised(f: Function) -> Function:
+def optimised(f: Function) -> Function:
     """Optimises twice: what the first run learns of entry dims holds for nodes before the one it was learned from, too."""
     from anyshape.passes import infer_types, optimise
 
@@ -227,7 +268,7 @@ def _optimised(f: Function) -> Function:
 
 def _best(f: Function) -> Function:
     try:
-        return _optimised(f)
+        return optimised(f)
     except ShapeError:  # a model that fails for all inputs; a run of it has the better message
         return f
 

@@ -70,9 +70,8 @@ def _source(data: memoryview, name: str, folder: Path | None) -> Source:
 
 def parse(data: bytes, name: str) -> Any:
     """Parses serialised bytes to a ModelProto. Raises ModelError for bytes that are none."""
-    from google.protobuf.message import DecodeError
-
     import onnx
+    from google.protobuf.message import DecodeError
 
     if not data:
         raise ModelError(f"{name}: the file is empty")

@@ -42,16 +42,16 @@ def simplify(
     read = read_source(model, dims, repair, notes if notes is not None else [])
     check_mergeable(read)
     known = named_values(read, dims)
-    return _GraphWriter(known, {*known.values, *_names(known.graph)}).model()
+    return _GraphWriter(known, {*known.values, *names_in(known.graph)}).model()
 
 
-def _names(graph: Any) -> Iterator[str]:
+def names_in(graph: Any) -> Iterator[str]:
     """Lists the names in a graph and in the graphs within it."""
     yield from (i.name for i in (*graph.input, *graph.output, *graph.initializer))
     for node in graph.node:
         yield from node.output
         for inner in subgraphs(node):
-            yield from _names(inner)
+            yield from names_in(inner)
 
 
 class _GraphWriter:
@@ -84,7 +84,7 @@ class _GraphWriter:
     def model(self) -> Any:
         old = self.known.source.model
         new = type(old)()
-        new.CopyFrom(_frame(old))
+        new.CopyFrom(model_frame(old))
         new.ir_version = max(old.ir_version, SINCE_DEFAULTS)
         self.write(new.graph)
         self._describe(new.graph)
@@ -285,7 +285,7 @@ class _GraphWriter:
         return self.spelled.get(n) or (exact_text(n) if free_symbols(n) <= self.spelled.keys() else None)
 
 
-def _frame(old: Any) -> Any:
+def model_frame(old: Any) -> Any:
     """Copies a model without nodes, tensors, types and functions."""
     frame = type(old)()
     for field, value in old.ListFields():

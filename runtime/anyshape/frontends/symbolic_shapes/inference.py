@@ -1,8 +1,8 @@
 """Infers the symbolic shapes of a model: types of its values over dims that have names, and what must hold for the model to be valid.
 
-In: an ONNX model. Out: `Shapes`. Types, facts and checks are those of `compile`, of a function whose results are all values of the graph.
-Here each size gets a name that people can use in questions: the one in the file, `x.shape[1]` for an unnamed dim of an input, `s[0]` for an
-element of one, and `places.shape[1]` for a size that data decides.
+In: a model, a function or an exported program. Out: `Shapes`. Types, facts and checks are those of `compile`, of a function whose results
+are all values of the graph. Here each size gets a name that people can use in questions: the one in the file, `x.shape[1]` for an unnamed
+dim of an input, `s[0]` for an element of one, and `places.shape[1]` for a size that data decides.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from operator import attrgetter
 from typing import Any
 
 from anyshape.dims import Dim, Size, anonymous_names, bounds, free_symbols, substitute, symbol
+from anyshape.errors import ArgumentError
 from anyshape.frontends.onnx.dtypes import declared_dims
 from anyshape.frontends.onnx.inputs import DimBinding
 from anyshape.frontends.onnx.loading import read_source
-from anyshape.frontends.onnx.named_values import NamedValues, named_values
 from anyshape.frontends.onnx.reader import Source
 from anyshape.frontends.symbolic_shapes.bodies import bodies, named_type
 from anyshape.frontends.symbolic_shapes.result import Condition, DataSize, NamedDim, NamedType, Shapes
+from anyshape.frontends.symbolic_shapes.subject import Subject, of_function, of_model, of_program
 from anyshape.graph.function import Function
 from anyshape.graph.origins import Names, origins
 from anyshape.graph.text import is_anonymous
@@ -26,6 +27,7 @@ from anyshape.graph.unused_names import unused
 from anyshape.graph.value import Value
 from anyshape.public import edge
 from anyshape.rules import Check
+from anyshape.vm.executable.executable import torch_kind
 from anyshape.vm.report.causes import Causes, symbols_of
 
 
@@ -33,28 +35,39 @@ from anyshape.vm.report.causes import Causes, symbols_of
 def shapes(
     model: Any, dims: Mapping[str, DimBinding] | None = None, *, repair: bool = False, notes: list[str] | None = None
 ) -> Shapes:
-    """Infers the shapes of an ONNX model (a path, its bytes, an onnx.ModelProto or what has one as `model_proto`).
+    """Infers the shapes of an ONNX model (a path, its bytes, an onnx.ModelProto or what has one as `model_proto`), of a Function, or of a
+    `torch.export.ExportedProgram`.
 
     `dims` binds or bounds named dims of the inputs, {"batch": 8, "length": (1, 512)}. `repair`: what the standard refuses is taken for what
     it most likely means; `notes` receives these changes. Raises a subclass of AnyshapeError for a model that is damaged, and ShapeError or
-    DtypeError for one that fails for all inputs. Of what a node gives that is not supported, the type is known that ONNX's inference says.
+    DtypeError for one that fails for all inputs. Of what a node of ONNX gives that is not supported, the type is known that ONNX's
+    inference says; an exported program is refused, with all that is not supported.
     """
+    of_torch = torch_kind(model)
+    if of_torch == "Module":
+        raise ArgumentError(
+            "shapes takes an exported program: pass torch.export.export(module, example, dynamic_shapes=…)"
+        )
+    if of_torch is not None or isinstance(model, Function):
+        if repair:
+            raise ArgumentError("shapes: repair is for ONNX models")
+        subject = of_function(model, dims) if isinstance(model, Function) else of_program(model, dims)
+        return _Reading(subject).shapes()
     return shapes_of(read_source(model, dims, repair, notes if notes is not None else []), dims)
 
 
 def shapes_of(read: Source, dims: Mapping[str, DimBinding] | None) -> Shapes:
     """Infers the shapes of a model that is parsed."""
-    return _Reading(named_values(read, dims, as_compiled=True)).shapes()
+    return _Reading(of_model(read, dims)).shapes()
 
 
 class _Reading:
-    """Reads one model's shapes off its optimised function."""
+    """Reads the shapes of one subject off its optimised function."""
 
-    def __init__(self, known: NamedValues) -> None:
+    def __init__(self, known: Subject) -> None:
         self.known, self.f = known, known.function
-        inputs = {i.name for i in known.graph.input}
-        self.params = [p for p in self.f.params if p.name in inputs]
-        self.opaque = {p.name: p for p in self.f.params if p.name not in inputs}
+        self.params = [p for p in self.f.params if p.name in known.inputs]
+        self.opaque = {p.name: p for p in self.f.params if p.name not in known.inputs}
         values = [(p.name, p) for p in self.f.params]
         values += [(name, v) for name, v in known.values.items() if v is not None and not v.is_param]
         symbols = _distinct(symbols_of(v) for _, v in values)
@@ -63,7 +76,7 @@ class _Reading:
         self.taken = {s.name for s in (*symbols, *checked) if not is_anonymous(s)}
         self.shown = {s: self._shown(s) for s in symbols}
         self.types = {name: named_type(name, v, self.shown) for name, v in known.values.items()}
-        self.bodies = tuple(bodies(known, self.shown, self.types))
+        self.bodies = tuple(bodies(known.model, self.shown, self.types)) if known.model is not None else ()
         self.of_bodies = {s: size.symbol for b in self.bodies for s, size in b.sizes.items()}
         self.shown.update(self.of_bodies)
         self.shown.update((s, self._shown(s)) for s in checked if s not in self.shown)
@@ -80,11 +93,11 @@ class _Reading:
                     entry[n] = NamedDim(self.shown[n], (*entry[n].places, place))
         conditions = tuple(self._conditions())
         return Shapes(
-            name=self.known.source.name,
+            name=self.known.name,
             values=self.types,
             bodies={b.place: b.values for b in self.bodies},
             inputs=tuple(p.name for p in self.params),
-            outputs=tuple(o.name for o in self.known.graph.output),
+            outputs=tuple(self.known.outputs),
             dims={d.name: d for d in entry.values()},
             data={d.name: d for d in self._decided_by_data(set(entry), conditions)},
             body_sizes={size.name: size for b in self.bodies for size in b.sizes.values()},
@@ -130,7 +143,8 @@ class _Reading:
         return name in self.opaque or t.type is None
 
     def _unsupported(self, name: str) -> str:
-        node = next((n for n in self.known.nodes if name in n.output), None)
+        nodes = self.known.model.nodes if self.known.model is not None else ()
+        node = next((n for n in nodes if name in n.output), None)
         return "its element type" if node is None else f"{node.op_type} {node.name!r}".removesuffix(" ''")
 
 

@@ -15,6 +15,8 @@ _NAMES = {
     "bool": BOOL, "int8": I8, "int16": I16, "int32": I32, "int64": I64, "uint8": U8, "uint16": U16, "uint32": U32, "uint64": U64,
     "float16": F16, "bfloat16": BF16, "float32": F32, "float64": F64,
 }  # fmt: skip
+ELEMENT_TYPES = frozenset(_NAMES.values())
+"""The dtypes that torch has too"""
 
 
 @cache
@@ -34,8 +36,8 @@ def torch_of_dtype(dtype: DType) -> Any:
     return getattr(torch, next(name for name, own in _NAMES.items() if own is dtype))
 
 
-def array_of(tensor: Any, name: str = "a tensor") -> NDArray[Any]:
-    """A tensor on the CPU as an array over the same memory, whatever its strides. Raises ArgumentError for what has no such memory."""
+def readable(tensor: Any, name: str = "a tensor") -> Any:
+    """A tensor on the CPU whose memory has its elements, whatever its strides. Raises ArgumentError for what has no such memory."""
     import torch
 
     if not isinstance(tensor, torch.Tensor):
@@ -45,8 +47,14 @@ def array_of(tensor: Any, name: str = "a tensor") -> NDArray[Any]:
             f"{name} must be a dense tensor on the CPU, got {tensor.layout} on {tensor.device}; pass tensor.cpu()"
         )
     plain = tensor.detach()
-    if plain.is_neg() or plain.is_conj():
-        plain = plain.resolve_neg().resolve_conj()
+    return plain.resolve_neg().resolve_conj() if plain.is_neg() or plain.is_conj() else plain
+
+
+def array_of(tensor: Any, name: str = "a tensor") -> NDArray[Any]:
+    """A tensor on the CPU as an array over the same memory, whatever its strides. Raises ArgumentError for what has no such memory."""
+    import torch
+
+    plain = readable(tensor, name)
     dtype = dtype_of_torch(plain.dtype)
     array: NDArray[Any] = (plain.view(torch.int16) if dtype is BF16 else plain).numpy()
     return array.view(dtype.numpy) if dtype is BF16 else array

@@ -120,12 +120,6 @@ class GraphImport:
             elif node.op not in ("placeholder", "output", "get_attr"):
                 self._refuse(node, operator_name(node.target), f"an FX node of kind {node.op}")
 
-    def size_value(self, value: Any) -> Value:
-        """A number or a value as one that is a size."""
-        size = scalar(value)
-        self.sizes.add(size)
-        return size
-
     def _call(self, node: Any) -> Any:
         if _is_getitem(node):
             return self._item(node)

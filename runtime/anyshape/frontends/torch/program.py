@@ -55,6 +55,7 @@ class ImportedProgram:
 def decompositions() -> Callable[[], dict[Any, Any]]:
     """Makes torch's table of decompositions into core ATen, and of what has no mapping, without those of operators that have one."""
     import torch
+
     from anyshape_ops.aten import ATEN, REFUSED
 
     def table() -> dict[Any, Any]:
@@ -178,6 +179,18 @@ def import_program(program: Any, sizes: Mapping[str, Size]) -> ImportedProgram:
     """Imports a decomposed program. `sizes` are the dims of torch's symbols that people named. Raises UnsupportedError
     listing all that is not supported."""
     return _ProgramImport(program, sizes).run()
+
+
+def named_program(program: Any) -> tuple[Function, list[str]]:
+    """A decomposed program as a function whose results are all values of its graph by the names of torch's nodes, and the names of its
+    outputs among them. Raises UnsupportedError listing all that is not supported."""
+    importing = _ProgramImport(program, {})
+    importing.run()
+    computed = {n.name: importing.graph.values.get(n) for n in importing.nodes if n.op == "call_function"}
+    named = {name: v for name, v in computed.items() if isinstance(v, Value)}
+    known = {*named, *(p.name for p in importing.params)}
+    outputs = [name for name in program.graph_signature.user_outputs if name in known]
+    return function(importing.params, named, "the program"), outputs
 
 
 class _ProgramImport:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from anyshape.equations import Tensor
-from anyshape.kernel_model.contractions import codes_of
+from anyshape.kernel_model.contractions import codes_of, unrounded
 from anyshape.lower.analyse.collapse import Rebuild
 from anyshape.lower.ir.dag import Access, Dag, DagNode, Load, LoopVar, Operation, Reduction, affine
 from anyshape.lower.ir.stores import Store, reductions_of
@@ -51,6 +51,7 @@ def _factors(r: Reduction) -> tuple[LoopVar, Load, Load, LoopVar] | None:
 
 def _load(factor: DagNode, k: LoopVar) -> Load | None:
     """The load that a factor is, as it is or as bytes less a zero point."""
+    factor = unrounded(NODES, factor)
     if isinstance(factor, Load):
         return factor
     codes = codes_of(NODES, factor, (k,))

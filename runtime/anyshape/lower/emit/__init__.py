@@ -1,5 +1,13 @@
 """The schedule tree as code, by way of the instructions of `lower/llvm`.
 
-`phases.py` begins; `rows.py` has the loops of rows and `inner_loop.py` the innermost of them, which `nest.py` writes as whole vectors and a
-masked rest; `value.py` has what stands in a loop. What is open while a loop is written is in `levels.py` and `context.py`.
+In: a `KernelSchedule`. Out: the functions of a kernel. `phases.py` begins. Its rooms, each of which imports only those before it:
+
+    values      what an expression is in registers, and what is open while a loop is written (`levels.py`, `context.py`)
+    loops       one loop: whole vectors, a masked rest, the innermost of them (`inner_loop.py`)
+    scopes      the loops of rows
+    windowed    reductions over windows
+    products    matrix products, by way of `lower/gemm`
+    sequences   ordered stores, recurrences, procedures
+
+phases  the phases of a kernel, each by its form
 """

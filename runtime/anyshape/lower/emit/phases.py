@@ -9,19 +9,19 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 
 from anyshape.equations import Tensor
-from anyshape.lower.emit.blocked import emit_blocked
-from anyshape.lower.emit.context import KernelContext
-from anyshape.lower.emit.empty_loops import unless_empty
-from anyshape.lower.emit.folded import emit_folded
-from anyshape.lower.emit.ordered import emit_ordered
-from anyshape.lower.emit.procedure import emit_procedure
-from anyshape.lower.emit.product import OfBlock, emit_product
-from anyshape.lower.emit.recurrence import emit_recurrence
-from anyshape.lower.emit.rows import emit_versions
-from anyshape.lower.emit.taps import emit_taps, has_taps
-from anyshape.lower.emit.tiles import emit_spread, emit_tiles
-from anyshape.lower.emit.transposed import can_transpose, emit_transposed
-from anyshape.lower.emit.windows import emit_windows
+from anyshape.lower.emit.loops.empty_loops import unless_empty
+from anyshape.lower.emit.products.blocked import emit_blocked
+from anyshape.lower.emit.products.product import OfBlock, emit_product
+from anyshape.lower.emit.scopes.rows import emit_versions
+from anyshape.lower.emit.scopes.transposed import can_transpose, emit_transposed
+from anyshape.lower.emit.sequences.ordered import emit_ordered
+from anyshape.lower.emit.sequences.procedure import emit_procedure
+from anyshape.lower.emit.sequences.recurrence import emit_recurrence
+from anyshape.lower.emit.values.context import KernelContext
+from anyshape.lower.emit.windowed.folded import emit_folded
+from anyshape.lower.emit.windowed.taps import emit_taps, has_taps
+from anyshape.lower.emit.windowed.tiles import emit_spread, emit_tiles
+from anyshape.lower.emit.windowed.windows import emit_windows
 from anyshape.lower.ir.procedure import LoweredProcedure
 from anyshape.lower.ir.stores import Ordered
 from anyshape.lower.schedule.blocked import Blocked

@@ -4,11 +4,12 @@
 """
 
 from .background_packing import collected
-from .codes import SIGN, Codes, Side, digits, multiply_add_words, ones, per_word, prepack_codes, words_of
+from .codes import SIGN, Codes, Side, digits, multiply_add_words, ones, per_word, words_of
 from .driver import emit_contraction
 from .library import ELEMENTS, packer_of, resolve, toucher
 from .packing import prepack_b, prepacked_elements
-from .panels import emit_panels, emit_prepack
+from .pairs import Pairs, narrow, pair_words, rounded
+from .panels import emit_panels, emit_prepack, emit_word_panels
 from .spec import (
     Batch,
     ContractionSpec,
@@ -17,6 +18,7 @@ from .spec import (
     Gathered,
     Masks,
     Packed,
+    Packer,
     Prepacked,
     RowBody,
     RowsDone,
@@ -24,10 +26,12 @@ from .spec import (
     Tile,
 )
 from .tiles import Tiles, panel_bytes, scratch_bytes, tiles_for
+from .words import OperandWords
 
 __all__ = [
-    "ELEMENTS", "SIGN", "Batch", "Codes", "ContractionSpec", "Destination", "Epilogue", "Gathered", "Masks", "Packed", "Prepacked",
-    "RowBody", "RowsDone", "Side", "Strided", "Tile", "Tiles", "collected", "digits", "emit_contraction", "emit_panels", "emit_prepack",
-    "multiply_add_words", "ones", "packer_of", "panel_bytes", "per_word", "prepack_b", "prepack_codes", "prepacked_elements",
-    "resolve", "scratch_bytes", "tiles_for", "toucher", "words_of"
+    "ELEMENTS", "SIGN", "Batch", "Codes", "ContractionSpec", "Destination", "Epilogue", "Gathered", "Masks", "OperandWords",
+    "Packed", "Packer", "Pairs", "Prepacked", "RowBody", "RowsDone", "Side", "Strided", "Tile", "Tiles", "collected", "digits",
+    "emit_contraction", "emit_panels", "emit_prepack", "emit_word_panels", "multiply_add_words", "narrow", "ones", "packer_of",
+    "pair_words", "panel_bytes", "per_word", "prepack_b", "prepacked_elements", "resolve", "rounded", "scratch_bytes",
+    "tiles_for", "toucher", "words_of"
 ]  # fmt: skip

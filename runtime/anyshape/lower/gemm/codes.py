@@ -17,10 +17,11 @@ import numpy.typing as npt
 
 from ..llvm.builder import FunctionBuilder, Module
 from ..llvm.transpose import transpose
-from ..llvm.types import I8, I16, I32, I64, VOID, Val, const
+from ..llvm.types import I8, I16, I32, I64, VOID, Type, Val, const
 from ..target import Target
 from .packing import PACK_ARGUMENTS
 from .tiles import Tiles
+from .words import word_panels
 
 SIGN = 0x80
 
@@ -46,9 +47,33 @@ class Codes:
             raise TypeError("one operand of a product of bytes has a sign, the other has none")
 
     @property
+    def source(self) -> Type:
+        return I8
+
+    @property
     def table(self) -> str:
-        """The name of the table of kernels."""
         return table_of(self.a.unsigned)
+
+    @property
+    def packers(self) -> tuple[str, str]:
+        return pack_codes_name(self.a), pack_codes_name(self.b)
+
+    @property
+    def has_dots(self) -> bool:
+        return False
+
+    def per(self, target: Target) -> int:
+        return per_word(target)
+
+    def reads_a(self, target: Target) -> bool:
+        """Whether four bytes of A in memory are a word as they are."""
+        return per_word(target) == 4 and not self.a.flips
+
+    def prepacked(self, array: npt.NDArray[Any], tiles: Tiles, target: Target) -> npt.NDArray[Any]:
+        raw = array.view(np.uint8) ^ np.uint8(SIGN) if self.b.flips else array.view(np.uint8)
+        codes = raw.view(np.uint8 if self.b.unsigned else np.int8)
+        per = per_word(target)
+        return word_panels(codes.view(np.int8) if per == 4 else codes.astype(np.int16), tiles.columns, per)
 
 
 def table_of(a_unsigned: bool) -> str:
@@ -235,17 +260,3 @@ def _emit_any(f: FunctionBuilder, tiles: Tiles, side: Side) -> None:
             f.store(words_of(f, raw, side), target, inner.index)
             inner.next(f.gep(at, row_step, I8))
         loop.next(f.gep(target, width, I32))
-
-
-def prepack_codes(array: npt.NDArray[Any], tiles: Tiles, side: Side, per: int) -> npt.NDArray[np.int32]:
-    """Packs a constant B of bytes, [..., K, N], as panels of words, [..., ceil(N / columns), ceil(K / per), columns]."""
-    *batch, k, n = array.shape
-    width, words = tiles.columns, -(-k // per)
-    panels = -(-n // width)
-    raw = array.view(np.uint8) ^ np.uint8(SIGN) if side.flips else array.view(np.uint8)
-    codes = raw.view(np.uint8 if side.unsigned else np.int8)
-    room = np.zeros((*batch, words * per, panels * width), np.int8 if per == 4 else np.int16)
-    room[..., :k, :n] = codes.view(np.int8) if per == 4 else codes
-    laid = room.reshape(*batch, words, per, panels, width)
-    order = (*range(len(batch)), *(len(batch) + axis for axis in (2, 0, 3, 1)))
-    return np.ascontiguousarray(laid.transpose(order)).view(np.int32).reshape(*batch, panels, words, width)

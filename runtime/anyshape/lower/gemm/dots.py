@@ -9,14 +9,57 @@ of columns of B; `a_step` and `b_panel` are not used.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
 from ..llvm.builder import FunctionBuilder, Module
 from ..llvm.types import I64, VOID, Type, Val, const
 from .kernel_arguments import KERNEL_ARGUMENTS, multiply_add, widened
 from .tiles import Tiles
 
 
-def emit_dot(module: Module, tiles: Tiles, name: str, rows: int, stored: Type) -> None:
+class DotOperands(Protocol):
+    """How vectors along k are read and multiplied."""
+
+    @property
+    def steps(self) -> int:
+        """StoredElements along k that are multiplied at once."""
+
+    def read(self, f: FunctionBuilder, at: Val, index: Val, of_b: bool, masks: Sequence[Val | None]) -> Val:
+        """What is multiplied of the elements from an index on, of B or of A; `masks` of the vectors that they are, None for a whole one."""
+
+    def multiply_add(self, f: FunctionBuilder, a: Val, b: Val, total: Val) -> Val: ...
+
+
+@dataclass(frozen=True)
+class StoredElements:
+    """StoredElements as they are, those of B widened from what they are stored as."""
+
+    element: Type
+    stored: Type
+    lanes: int
+
+    @property
+    def steps(self) -> int:
+        return self.lanes
+
+    def read(self, f: FunctionBuilder, at: Val, index: Val, of_b: bool, masks: Sequence[Val | None]) -> Val:
+        raw = read_vector(f, at, (self.stored if of_b else self.element).vector(self.lanes), index, masks[0])
+        return widened(f, raw, self.element.vector(self.lanes))
+
+    def multiply_add(self, f: FunctionBuilder, a: Val, b: Val, total: Val) -> Val:
+        return multiply_add(f, a, b, total)
+
+
+def read_vector(f: FunctionBuilder, at: Val, type_: Type, index: Val, mask: Val | None) -> Val:
+    """Loads a vector at an index, or those of its lanes that a mask has; the others are 0."""
+    return f.load(at, type_, index) if mask is None else f.masked_load(at, type_, mask, index)
+
+
+def emit_dot(module: Module, tiles: Tiles, name: str, rows: int, stored: Type, of: DotOperands | None = None) -> None:
     element, lanes = tiles.element, tiles.lanes
+    operands = of or StoredElements(element, stored, lanes)
     with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
         k, a, a_row, _, b, b_step, _, c, c_step, count, *_ = f.args
         with f.for_range(0, count, lanes) as columns:
@@ -25,34 +68,31 @@ def emit_dot(module: Module, tiles: Tiles, name: str, rows: int, stored: Type) -
             mask = f.tail_mask(f.sub(count, columns.index), lanes)
             with f.for_range(0, rows, carried=[a, c], at_least_once=True) as each:
                 row, to = each.carried
-                f.masked_store(_dots(f, tiles, k, row, starts, stored), to, mask, columns.index)
+                f.masked_store(_dots(f, tiles, k, row, starts, operands), to, mask, columns.index)
                 each.next(f.gep(row, a_row, element), f.gep(to, c_step, element))
         f.ret()
 
 
-def _dots(f: FunctionBuilder, tiles: Tiles, k: Val, row: Val, starts: list[Val], stored: Type) -> Val:
+def _dots(f: FunctionBuilder, tiles: Tiles, k: Val, row: Val, starts: list[Val], of: DotOperands) -> Val:
     """The products of one row with a vector full of columns."""
-    lanes = tiles.lanes
-    vector, narrow = tiles.element.vector(lanes), stored.vector(lanes)
-    whole = f.sub(k, f.binary("and", k, const(I64, lanes - 1)))
-    with f.for_range(0, whole, lanes, carried=[const(vector, 0)] * lanes) as loop:
-        factor = f.load(row, vector, loop.index)
-        loop.next(
-            *[
-                multiply_add(f, factor, widened(f, f.load(start, narrow, loop.index), vector), total)
-                for start, total in zip(starts, loop.carried)
-            ]
-        )
-    rest = f.tail_mask(f.sub(k, whole), lanes)
-    with f.for_range(whole, k, lanes, carried=loop.results) as tail:
-        factor = f.masked_load(row, vector, rest, whole)
-        tail.next(
-            *[
-                multiply_add(f, factor, widened(f, f.masked_load(start, narrow, rest, whole), vector), total)
-                for start, total in zip(starts, tail.carried)
-            ]
-        )
-    return _fold(f, list(tail.results))
+    lanes, steps = tiles.lanes, of.steps
+    whole = f.sub(k, f.binary("and", k, const(I64, steps - 1)))
+    totals: Sequence[Val] = [const(tiles.element.vector(lanes), 0)] * lanes
+    for first, end in ((const(I64, 0), whole), (whole, k)):
+        masks: Sequence[Val | None] = [None] * (steps // lanes)
+        if end is k:
+            rest = f.sub(k, whole)
+            masks = [f.tail_mask(rest, lanes, place) for place in range(0, steps, lanes)]
+        with f.for_range(first, end, steps, carried=totals) as loop:
+            factor = of.read(f, row, loop.index, False, masks)
+            loop.next(
+                *[
+                    of.multiply_add(f, factor, of.read(f, start, loop.index, True, masks), total)
+                    for start, total in zip(starts, loop.carried)
+                ]
+            )
+        totals = loop.results
+    return _fold(f, list(totals))
 
 
 def _fold(f: FunctionBuilder, totals: list[Val]) -> Val:

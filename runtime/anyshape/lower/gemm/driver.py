@@ -29,7 +29,6 @@ from .blocks import (
     share_of_next,
     suits_in_place,
 )
-from .codes import pack_codes_name, per_word
 from .epilogues import TileSums, finish, strided_store
 from .kinds import ProductSizes, choose, stretch, wide_columns
 from .microkernels import table_name
@@ -38,6 +37,7 @@ from .panels import fits_dot, pack_strided
 from .spec import ContractionSpec, Gathered, Packed, Prepacked, Strided, Tile
 from .tiles import ALIGN, Tiles, tiles_for
 from .widening import called, pays
+from .words import OperandWords
 
 NEAR_TILES = 4
 """Tiles of gathered rows that are written and read at a time where all of B is near: they stay in L1, or close to it."""
@@ -63,8 +63,8 @@ def emit_contraction(
 
 def packers_of(spec: ContractionSpec) -> tuple[str, str]:
     """The packers of A and B."""
-    if spec.codes is not None:
-        return pack_codes_name(spec.codes.a), pack_codes_name(spec.codes.b)
+    if spec.words is not None:
+        return spec.words.packers
     return pack_name(spec.a_stored or spec.element, spec.element), pack_name(spec.b_stored or spec.element)
 
 
@@ -76,15 +76,15 @@ class _Driver:
         self.spec = spec
         self.tiles = tiles
         self.m, self.n, self.depth = f.i64(spec.m), f.i64(spec.n), f.i64(spec.k)
-        self.k = self.depth if spec.codes is None else f.ceil_div(self.depth, per_word(f.target))
-        """Steps of the micro-kernels: of bytes, words."""
+        self.k = self.depth if spec.words is None else f.ceil_div(self.depth, spec.words.per(f.target))
+        """Steps of the micro-kernels."""
         self.a_type, self.b_type = spec.a_stored or spec.element, spec.b_stored or spec.element
         self.row = self._row()
         """Elements between rows of A in scratch."""
-        table = table_name(spec.element, self.b_type) if spec.codes is None else spec.codes.table
+        table = table_name(spec.element, self.b_type) if spec.words is None else spec.words.table
         self.table = f.module.declare_table(table)
         self.a_packer, self.b_packer = packers_of(spec)
-        self.source_types = (self.a_type, self.b_type) if spec.codes is None else (I8, I8)
+        self.source_types = (self.a_type, self.b_type) if spec.words is None else (spec.words.source,) * 2
         """Elements of operands in memory that are not packed yet."""
         self.a_scratch = self._aligned(scratch)
         self.b_scratch = self._aligned(f.gep(self.a_scratch, self._a_elements(), spec.element))
@@ -251,9 +251,8 @@ class _Driver:
 
     @property
     def _reads_a(self) -> bool:
-        """Whether A may be read in place: bytes where four of them are a word as they are."""
-        codes = self.spec.codes
-        return codes is None or (per_word(self.f.target) == 4 and not codes.a.flips)
+        """Whether A may be read in place."""
+        return self.spec.words is None or self.spec.words.reads_a(self.f.target)
 
     def _panels(self, ops: BatchOperands, first: Val, end: Val) -> Panels:
         f, spec, width = self.f, self.spec, const(I64, self.tiles.columns)
@@ -266,9 +265,10 @@ class _Driver:
             self._pack_panels(ops, packed)
             return packed
         assert ops.b is not None
-        if spec.codes is not None:
-            self._pack_panels(ops, packed)
-            return packed
+        if spec.words is not None:
+            if spec.b.panels is not None:
+                return replace(packed, base=f.gep(spec.b.panels, f.mul(first, self.k), self.b_type))
+            return self._panels_of_words(ops, spec.words, packed)
         one = const(I64, 1)
         in_place = Panels(
             f.gep(ops.b, first, self.b_type), first, end, f.i64(spec.b.outer), one, dot=None, in_place=const(I1, 1)
@@ -297,12 +297,32 @@ class _Driver:
             in_place=unit,
         )
 
+    def _panels_of_words(self, ops: BatchOperands, words: OperandWords, packed: Panels) -> Panels:
+        """B packed as words, or in place where few rows are multiplied by columns along k."""
+        f, spec = self.f, self.spec
+        if not words.has_dots or not isinstance(spec.a, Strided) or not isinstance(spec.b, Strided):
+            self._pack_panels(ops, packed)
+            return packed
+        assert ops.b is not None
+        inner, first = f.i64(spec.b.inner), packed.first
+        dot = fits_dot(f, self.tiles, f.i64(spec.a.inner), spec.b, self._all_rows())
+        with f.if_(f.not_(dot)):
+            self._pack_panels(ops, packed)
+        return Panels(
+            f.select(dot, f.gep(ops.b, f.mul(first, inner), self.b_type), packed.base),
+            first,
+            packed.end,
+            f.select(dot, inner, packed.step),
+            f.select(dot, inner, self.k),
+            dot=dot,
+        )
+
     def _pack_panels(self, ops: BatchOperands, panels: Panels) -> None:
         f, b, tiles = self.f, self.spec.b, self.tiles
         if isinstance(b, Strided):
             assert ops.b is not None
-            words = None if self.spec.codes is None else (self.b_packer, self.k)
-            pack_strided(f, tiles, ops.b, b, self.depth, panels.first, panels.end, panels.base, self.b_type, words)
+            packer = self.b_packer, self.source_types[1], self.k
+            pack_strided(f, tiles, ops.b, b, self.depth, panels.first, panels.end, panels.base, self.b_type, packer)
         elif isinstance(b, Packed):
             with f.for_range(panels.first, panels.end, tiles.columns) as loop:
                 count = f.smin(f.sub(panels.end, loop.index), tiles.columns)
@@ -329,20 +349,21 @@ class _Driver:
             spec.a.emit(f, ops.tile, row, count, self.row, self.a_scratch)
             step, one = self.row, const(I64, 1)
             return replace(packed, tile_step=step, row_step=step, k_step=one, in_place=const(I1, 1))
-        if isinstance(spec.a, Packed) or self.a_type != spec.element or not self._reads_a:
+        reads = self._reads_a or panels.dot is not None
+        if isinstance(spec.a, Packed) or self.a_type != spec.element or not reads:
             self._pack_tiles(ops, rows, first, end, row)
             return packed
         assert ops.a is not None
         outer, inner = f.i64(spec.a.outer), f.i64(spec.a.inner)
         are_words = None
-        if spec.codes is not None:
+        if spec.words is not None and self._reads_a:
             are_words = f.and_(f.compare("eq", f.and_(f.or_(self.depth, outer), 3), 0), f.compare("eq", inner, 1))
             outer = f.lshr(outer, 2)
         in_place = f.or_(f.compare("eq", count, 1), suits_in_place(f, self.tiles, self.n, outer, inner))
         if are_words is not None:
             in_place = f.and_(in_place, are_words)
         if panels.dot is not None:
-            in_place = f.or_(in_place, panels.dot)
+            in_place = f.or_(in_place, panels.dot) if self._reads_a else panels.dot
         with f.if_(f.not_(in_place)):
             self._pack_tiles(ops, rows, first, end, row)
         start = f.select(in_place, f.gep(ops.a, f.mul(row, outer), spec.element), packed.a)
@@ -460,7 +481,8 @@ class _Driver:
         soon, share = prefetch_of_rows(f, panels, block, a, step, self.k, (soon, iteration.share))
         table, b, soon = called(f, of, block, iteration, index, offset, b, soon)
         kernel = f.load(table, PTR, f.add(iteration.kind, height))
-        args = [self.k, a, block.row_step, a_step, b, panels.step, b_panel, c, c_step, count, soon, share]
+        steps = self.k if spec.words is None or panels.dot is None else f.select(panels.dot, self.depth, self.k)
+        args = [steps, a, block.row_step, a_step, b, panels.step, b_panel, c, c_step, count, soon, share]
         f.call_pointer(kernel, VOID, args)
         if self.temporary is not None:
             epilogue = spec.epilogue or strided_store(spec, self.tiles.lanes, ops.c)

@@ -7,7 +7,7 @@ first time, under a key that the code of `lower` decides, so that a lookup need 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,10 @@ from ..llvm.builder import Module
 from ..llvm.jit import CodegenError, Loaded, load_object, object_by_key, object_key
 from ..llvm.types import BF16, F16, F32, F64, I8, I16, I32, I64, Type
 from ..target import Target
-from .codes import SIDES, emit_pack_codes, pack_codes_name, table_of
-from .microkernels import emit_keeping, emit_kernels, keeping_name, table_name
+from .codes import SIDES, emit_pack_codes, multiply_add_words, pack_codes_name, table_of
+from .microkernels import WordKernels, emit_keeping, emit_kernels, keeping_name, table_name
 from .packing import emit_pack, emit_pack_all, emit_touch, pack_all_name, pack_name, touch_name
+from .pairs import PACK, TABLE, dot_operands, emit_pack_pairs, multiply_add_pairs
 from .reload_probe import reloads_factors
 from .thin import emit_thin, join_name, part_name
 from .tiles import Tiles, tiles_for
@@ -34,9 +35,11 @@ STORED = (F16, BF16)
 """Types that operands of f32 products may have in memory: kernels of their own widen B as they read it, packers A as they pack it."""
 CODES = (I8,)
 """Types whose products are those of words: bytes."""
+PAIRED = (BF16.vector(2),)
+"""Types whose products are those of words, from operands of f32: pairs of bf16."""
 MOVED = (I16,)
 """Types that are transposed, and not computed with."""
-ALL = (*ELEMENTS, *STORED, *CODES, *MOVED)
+ALL = (*ELEMENTS, *STORED, *CODES, *PAIRED, *MOVED)
 
 
 def library_module(target: Target, element: Type) -> Module:
@@ -53,11 +56,17 @@ def library_module(target: Target, element: Type) -> Module:
     if element in CODES:
         tiles = tiles_for(target, I32)
         for a_unsigned in (False, True):
-            emit_kernels(module, tiles, a_unsigned=a_unsigned)
+            step = partial(multiply_add_words, a_unsigned=a_unsigned)
+            emit_kernels(module, tiles, words=WordKernels(table_of(a_unsigned), step))
         for side in SIDES:
             emit_pack_codes(module, tiles, side)
         emit_transpose(module, element)
         emit_thin(module, element)
+        return module
+    if element in PAIRED:
+        tiles = tiles_for(target, F32)
+        emit_kernels(module, tiles, words=WordKernels(TABLE, multiply_add_pairs, dot_operands(target, tiles.lanes)))
+        emit_pack_pairs(module, tiles)
         return module
     if element in MOVED:
         emit_transpose(module, element)
@@ -95,6 +104,8 @@ def symbols_of(element: Type) -> tuple[str, ...]:
         return (*tables, pack_name(element, F32), pack_name(element), pack_all_name(element))
     if element in CODES:
         return (*map(table_of, (False, True)), *map(pack_codes_name, SIDES), *_moving(element))
+    if element in PAIRED:
+        return TABLE, PACK
     if element in MOVED:
         return _moving(element)
     names = (table_name, pack_name, pack_all_name, touch_name)

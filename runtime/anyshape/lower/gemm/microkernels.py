@@ -6,13 +6,13 @@ In: the row count, the panel count, masked or not: one function each. Out: funct
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import cycle
 
 from ..llvm.builder import FunctionBuilder, Module
 from ..llvm.types import I8, I64, VOID, Type, Val, const
-from .codes import multiply_add_words, table_of
-from .dots import emit_dot
+from .dots import DotOperands, emit_dot
 from .kernel_arguments import KERNEL_ARGUMENTS, multiply_add, widened
 from .reload_probe import reloads_factors
 from .strips import emit_strip
@@ -48,12 +48,26 @@ def table_index(tiles: Tiles, kind: int, rows: int) -> int:
     return kind * (tiles.rows + 1) + rows
 
 
-def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None, a_unsigned: bool | None = None) -> None:
-    """Emits all kernels of an element type, and the exported table of them. `stored` as in `table_name`. For products of words of bytes,
-    `a_unsigned` is whether those of A have no sign; what reads B in place is left out."""
+Step = Callable[[FunctionBuilder, Val, Val, Val], Val]
+"""Adds the product of a factor of A and columns of B to their sums."""
+
+
+@dataclass(frozen=True)
+class WordKernels:
+    """Kernels of words: the name of their table, and how they multiply; `dot`: how few rows and columns in place are, if they are."""
+
+    table: str
+    step: Step
+    dot: DotOperands | None = None
+
+
+def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None, words: WordKernels | None = None) -> None:
+    """Emits all kernels of an element type, and the exported table of them. `stored` as in `table_name`. For products of `words`, what
+    reads rows of B in place is left out."""
     stored = stored or tiles.element
-    table = table_name(tiles.element, stored) if a_unsigned is None else table_of(a_unsigned)
-    prefix = tiles.element.suffix if a_unsigned is None else table
+    table = table_name(tiles.element, stored) if words is None else words.table
+    prefix = tiles.element.suffix if words is None else table
+    step = multiply_add if words is None else words.step
     names, reloads = [], stored != tiles.element and reloads_factors(module.target)
     for kind in (FULL, MASKED, NARROW, WIDE, FAR):
         for rows in range(tiles.rows + 1):
@@ -67,14 +81,13 @@ def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None, a_uns
             else:
                 names.append(_name(prefix, kind, rows))
                 vectors = 1 if kind == NARROW else tiles.vectors * panels
-                emit_kernel(
-                    module, tiles, names[-1], rows, vectors, kind, stored, reloads=reloads, a_unsigned=a_unsigned
-                )
-    if a_unsigned is None:
+                emit_kernel(module, tiles, names[-1], rows, vectors, kind, stored, reloads=reloads, step=step)
+    if words is None or words.dot is not None:
         for rows in range(tiles.few_rows + 1):
             names.append(_name(prefix, DOT, rows) if rows else "")
             if rows:
-                emit_dot(module, tiles, names[-1], rows, stored)
+                emit_dot(module, tiles, names[-1], rows, stored, None if words is None else words.dot)
+    if words is None:
         names += [""] * (table_index(tiles, STRIP, 1) - len(names)) + [_name(prefix, STRIP, 1)]
         emit_strip(module, tiles, names[-1], stored)
     module.pointer_table(table, names)
@@ -107,16 +120,11 @@ def emit_kernel(
     stored: Type,
     keeps: bool = False,
     reloads: bool = False,
-    a_unsigned: bool | None = None,
+    step: Step = multiply_add,
 ) -> None:
     """Emits one kernel. `keeps`: columns of B are stored widened. `reloads`: each multiply-add loads its element of A; of two vectors of
-    columns, as LLVM distinguishes two kinds of loads. `a_unsigned` as in `emit_kernels`."""
+    columns, as LLVM distinguishes two kinds of loads."""
     masked = kind in (MASKED, NARROW)
-
-    def step(f: FunctionBuilder, factor: Val, column: Val, total: Val) -> Val:
-        if a_unsigned is None:
-            return multiply_add(f, factor, column, total)
-        return multiply_add_words(f, factor, column, total, a_unsigned)
 
     with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
         k, a, a_row, a_step, b, b_step, b_panel, c, c_step, count, soon, soon_step = f.args

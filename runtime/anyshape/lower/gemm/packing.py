@@ -10,8 +10,9 @@ order, so that the surplus lanes of one step are overwritten by the next; `Tiles
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -21,7 +22,7 @@ import numpy.typing as npt
 from ..llvm import half
 from ..llvm.builder import FunctionBuilder, Module
 from ..llvm.transpose import transpose
-from ..llvm.types import I8, I64, PTR, VOID, Type, Val, ValLike, const
+from ..llvm.types import BF16, I8, I64, PTR, VOID, Type, Val, ValLike, const
 from .background_packing import collecting, zeros
 from .kernel_arguments import widened
 from .tiles import Tiles
@@ -50,6 +51,7 @@ class _Conversion:
     tiles: Tiles
     source: Type
     to: Type
+    rounds: bool = False
 
     def read(self, f: FunctionBuilder, base: Val, index: ValLike = 0, mask: Val | None = None, lanes: int = 0) -> Val:
         narrow, vector = self.source.vector(lanes), self.tiles.element.vector(lanes)
@@ -57,26 +59,41 @@ class _Conversion:
         return widened(f, raw, vector)
 
     def convert(self, f: FunctionBuilder, value: Val) -> Val:
+        if self.rounds:
+            return half.widen(f, half.shorten(f, value, BF16))
         return half.shorten(f, value, self.to) if self.to.is_half and not value.type.is_half else value
 
 
-def emit_pack(module: Module, tiles: Tiles, source: Type | None = None, to: Type | None = None) -> None:
-    """Emits the exported packer: it takes strips of one vector of rows each, from the last to the first, by the fastest method."""
-    lanes, source, element = tiles.lanes, source or tiles.element, to or tiles.element
-    whole = pack_name(source, element)
-    move = _Conversion(tiles, source, element)
-    for name, emit in (("along_k", _emit_along_k), ("along_rows", _emit_along_rows), ("any", _emit_any)):
-        with module.function(f"{whole}_{name}", VOID, PACK_ARGUMENTS, internal=True) as f:
-            emit(f, move)
+def emit_pack(
+    module: Module, tiles: Tiles, source: Type | None = None, to: Type | None = None, rounded_as: str = ""
+) -> None:
+    """Emits the exported packer of elements of a type. `rounded_as`: its name, if it rounds them to bf16."""
+    source, element = source or tiles.element, to or tiles.element
+    move = _Conversion(tiles, source, element, bool(rounded_as))
+    methods = (_emit_along_k, _emit_along_rows, _emit_any)
+    name = rounded_as or pack_name(source, element)
+    emit_packer(module, name, tiles.lanes, source, element, [partial(emit, move=move) for emit in methods])
+
+
+StripPacker = Callable[[FunctionBuilder, int], None]
+"""Emits the packing of one strip of at most so many rows, with the arguments `PACK_ARGUMENTS`."""
+
+
+def emit_packer(module: Module, name: str, lanes: int, source: Type, to: Type, methods: Sequence[StripPacker]) -> None:
+    """Emits the exported packer: it takes strips of one vector of rows each, from the last to the first, by the fastest of the methods,
+    which are for rows along k, for rows contiguous among themselves, and for any."""
+    for kind, emit in zip(("along_k", "along_rows", "any"), methods, strict=True):
+        with module.function(f"{name}_{kind}", VOID, PACK_ARGUMENTS, internal=True) as f:
+            emit(f, lanes)
             f.ret()
-    with module.function(whole, VOID, PACK_ARGUMENTS) as f:
+    with module.function(name, VOID, PACK_ARGUMENTS) as f:
         at, row_step, k_step, rows, width, k, target = f.args
         strips = f.ceil_div(rows, lanes)
         with f.for_range(0, strips) as loop:
             first = f.mul(f.sub(f.sub(strips, 1), loop.index), lanes)
             start = f.gep(at, f.mul(first, row_step), source)
-            args = [start, row_step, k_step, f.smin(f.sub(rows, first), lanes), width, k, f.gep(target, first, element)]
-            _call_best(f, whole, args)
+            args = [start, row_step, k_step, f.smin(f.sub(rows, first), lanes), width, k, f.gep(target, first, to)]
+            _call_best(f, name, args)
         f.ret()
 
 
@@ -93,10 +110,9 @@ def _call_best(f: FunctionBuilder, whole: str, args: list[Val]) -> None:
                 f.call(f"{whole}_any", VOID, args)
 
 
-def _emit_along_k(f: FunctionBuilder, move: _Conversion) -> None:
+def _emit_along_k(f: FunctionBuilder, lanes: int, move: _Conversion) -> None:
     """Emits packing of rows contiguous along k: square blocks are transposed in registers."""
     source, row_step, _, rows, width, k, to = f.args
-    lanes = move.tiles.lanes
     last = f.sub(rows, 1)
     starts = [f.gep(source, f.mul(f.smin(last, i), row_step), move.source) for i in range(lanes)]
     whole = f.sub(k, f.binary("and", k, const(I64, lanes - 1)))
@@ -116,10 +132,9 @@ def _store_steps(f: FunctionBuilder, move: _Conversion, steps: list[Val], to: Va
         to = f.gep(to, width, move.to)
 
 
-def _emit_along_rows(f: FunctionBuilder, move: _Conversion) -> None:
+def _emit_along_rows(f: FunctionBuilder, lanes: int, move: _Conversion) -> None:
     """Emits packing of rows contiguous among themselves: one masked vector per step."""
     source, _, k_step, rows, width, k, to = f.args
-    lanes = move.tiles.lanes
     mask = f.tail_mask(rows, lanes)
     with f.for_range(0, k, carried=[source, to]) as loop:
         at, target = loop.carried
@@ -127,7 +142,7 @@ def _emit_along_rows(f: FunctionBuilder, move: _Conversion) -> None:
         loop.next(f.gep(at, k_step, move.source), f.gep(target, width, move.to))
 
 
-def _emit_any(f: FunctionBuilder, move: _Conversion) -> None:
+def _emit_any(f: FunctionBuilder, lanes: int, move: _Conversion) -> None:
     """Emits packing for any steps: element by element, again in ascending order of steps of k."""
     source, row_step, k_step, rows, width, k, to = f.args
     with f.for_range(0, k, carried=[source, to]) as loop:

@@ -6,10 +6,11 @@ In: an open kernel, a `Strided` B, room for the panels. Out: calls of the shared
 from __future__ import annotations
 
 from ..llvm.builder import FunctionBuilder
-from ..llvm.types import I1, I8, I64, VOID, Type, Val, ValLike, const
+from ..llvm.types import I1, I64, VOID, Type, Val, ValLike, const
 from .packing import PACK_ARGUMENTS, pack_name
 from .spec import Strided
 from .tiles import Tiles, tiles_for
+from .words import OperandWords
 
 
 def emit_prepack(f: FunctionBuilder, element: Type, b: Strided, k: ValLike, n: ValLike, to: Val) -> None:
@@ -38,6 +39,16 @@ def emit_panels(
         pack_strided(f, tiles, b.pointer, b, k, const(I64, 0), n, to, stored)
 
 
+def emit_word_panels(
+    f: FunctionBuilder, element: Type, words: OperandWords, b: Strided, sizes: tuple[Val, Val], to: Val
+) -> None:
+    """Pack B as panels of words for products of `sizes` (columns, length of the sums); `to` has room for `panel_bytes`."""
+    (n, k), (_, packer) = sizes, words.packers
+    f.module.declare(packer, VOID, [type_ for _, type_ in PACK_ARGUMENTS])
+    by = packer, words.source, f.ceil_div(k, words.per(f.target))
+    pack_strided(f, tiles_for(f.target, element), b.pointer, b, k, const(I64, 0), n, to, element, by)
+
+
 def fits_dot(f: FunctionBuilder, tiles: Tiles, along_k: Val, b: Strided, m: Val) -> Val:
     """Whether the product is computed as dot products; decided by the sizes of the whole product, so that every part decides alike."""
     both = f.and_(f.compare("eq", f.i64(b.outer), 1), f.compare("eq", along_k, 1))
@@ -55,12 +66,12 @@ def pack_strided(
     end: Val,
     to: Val,
     stored: Type,
-    words: tuple[str, Val] | None = None,
+    by: tuple[str, Type, Val] | None = None,
 ) -> None:
-    """Packs columns first .. end - 1 of a B in memory as panels. `words`: the packer of bytes, and how many words k of them are."""
+    """Packs columns first .. end - 1 of a B in memory as panels. `by`: the packer, the type of what it reads, and how many steps it makes
+    of k elements; the one of elements as they are stored otherwise."""
     inner, width = f.i64(b.inner), tiles.columns
-    packer, steps = words or (pack_name(stored), k)
-    source_type = stored if words is None else I8
+    packer, source_type, steps = by or (pack_name(stored), stored, k)
     with f.for_range(first, end, width) as loop:
         source = f.gep(pointer, f.mul(loop.index, inner), source_type)
         target = f.gep(to, f.mul(f.sub(loop.index, first), steps), stored)

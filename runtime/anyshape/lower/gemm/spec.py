@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from ..llvm.builder import FunctionBuilder
 from ..llvm.types import Type, Val, ValLike
 from ..target import Target
-from .codes import Codes
 from .reload_probe import reloads_factors
+from .words import OperandWords
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,9 @@ class ContractionSpec:
     """What a `Strided` A, and a B that is not `Packed`, are in memory, if that is narrower than `element`: floats of 16 bits for f32.
     A, which is always packed then, is widened while it is packed, B by the kernels as they read it."""
 
-    codes: Codes | None = None
-    """What the operands are where both are bytes and `element` is i32. Strides count bytes then, but those of a `Prepacked` B words."""
+    words: OperandWords | None = None
+    """What is multiplied in place of elements: words of bytes where `element` is i32, of bf16 where it is f32. Strides count what is in
+    memory then, but those of a `Prepacked` B words."""
     together: int = 1
     """Vectors of a row that the epilogue takes at once: as many as make a line of the cache where they are stored."""
 
@@ -144,7 +145,7 @@ class ContractionSpec:
     def packs_b(self) -> bool:
         """Whether B may need packing at run time, and so scratch for it."""
         if isinstance(self.b, Strided):
-            return self.codes is not None or (self.b.inner != 1 and self.b.panels is None)
+            return self.b.panels is None and (self.words is not None or self.b.inner != 1)
         return isinstance(self.b, Packed)
 
     def widens_b(self, target: Target) -> bool:

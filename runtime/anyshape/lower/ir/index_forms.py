@@ -39,14 +39,17 @@ def row_major_place(index: Sequence[Affine], extents: Sequence[Size]) -> Affine:
 
 
 def is_inside(i: Affine, n: Size) -> bool:
-    """Provably 0 <= i < n: a variable of that extent, or an affine form whose ends are inside."""
-    if i.lets:
-        return False
-    if len(i.terms) == 1 and i.terms[0][1] == 1 and i.offset == 0 and i.terms[0][0].extent == n:
-        return True
-    if len(i.terms) == 1 and i.offset == 0 and not isinstance(i.terms[0][1], int):
+    """Provably 0 <= i < n, of an index as equations spell it: a variable of that extent, or an affine form whose ends are inside."""
+    if not i.lets and len(i.terms) == 1 and i.offset == 0 and not isinstance(i.terms[0][1], int):
         # an open broadcast, select(n == 1, 0, v): that n is 1 or v's extent was checked where it was decided
         return dims.bounds(i.terms[0][1]) == (0, 1)
+    return is_value_inside(i, n)
+
+
+def is_value_inside(i: Affine, n: Size) -> bool:
+    """Provably 0 <= i < n, whatever i is computed of."""
+    if not i.lets and len(i.terms) == 1 and i.terms[0][1] == 1 and i.offset == 0 and i.terms[0][0].extent == n:
+        return True
     ends = ends_of(i)
     return ends is not None and dims.ge(ends[0], 0) is True and dims.lt(ends[1], n) is True
 

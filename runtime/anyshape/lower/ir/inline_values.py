@@ -20,6 +20,7 @@ from anyshape.dtypes import BOOL, I64, DType, highest, lowest
 from anyshape.equations import Apply, Const, Equation, Expr, Read, RecurrenceStep, Reduce, Scalar, Tensor, Var
 from anyshape.equations.numeric import compute
 from anyshape.equations.refusing import element_of, equation_text
+from anyshape.equations.traversal import walk as walk_equation
 from anyshape.lower.ir.clamped import Along, is_clamped
 from anyshape.lower.ir.cycles import Cycle
 from anyshape.lower.ir.dag import (
@@ -43,6 +44,7 @@ from anyshape.lower.ir.index_forms import (
     flatten,
     is_inside,
     is_never_positive,
+    is_value_inside,
     row_major_position,
 )
 from anyshape.lower.ir.padded import index_of
@@ -305,16 +307,18 @@ class InlinedValues:
             assert isinstance(q.form, RecurrenceStep)
             with self.reading(q):
                 return self.value(q.value, {**inner, q.form.along: Affine((), cycle.position)}, guard)
-        t = e.tensor
+        t, spelled = e.tensor, list(e.index)
         if back == 0 and t in cycle.momentary:
-            index = [i for k, i in enumerate(index) if k != cycle.place(t)]
+            place = cycle.place(t)
+            index = [i for k, i in enumerate(index) if k != place]
+            del spelled[place]
             t = cycle.momentary[t]
         bounds = tuple(
             IndexBound(i, n)
             for i, n in zip(index, t.shape, strict=True)
             if guard is not None and not self._surely_inside(i, n)
         )
-        checks = (*self.context.pending, *self.checks(t, index, guard, (e.tensor, e.index)))
+        checks = (*self.context.pending, *self.checks(t, index, guard, (e.tensor, e.index), spelled))
         load = self.dag.load(Access(t, flatten(t, index), bounds, checks))
         if back is None or back == 0:
             cycle.late.add(load)
@@ -333,14 +337,21 @@ class InlinedValues:
         assert condition is not None
         return condition
 
-    def checks(self, t: Tensor, index: list[Affine], guard: DagNode | None, said: Element) -> tuple[IndexBound, ...]:
+    def checks(
+        self,
+        t: Tensor,
+        index: list[Affine],
+        guard: DagNode | None,
+        said: Element,
+        spelled: Sequence[Expr] | None = None,
+    ) -> tuple[IndexBound, ...]:
         """The checks of an index: of parts that are data, or that nothing proved, once for each.
 
-        `said`: the element as equations have it.
+        `said`: the element as equations have it; `spelled`: the expressions of the index, where they are not all of that element's.
         """
         bounds: list[IndexBound] = []
-        for axis, (i, n) in enumerate(zip(index, t.shape, strict=True)):
-            if self._checkable(i, n) and (i, n) not in self.context.inside:
+        for axis, (i, n, e) in enumerate(zip(index, t.shape, said[1] if spelled is None else spelled, strict=True)):
+            if self._checkable(i, n, e) and (i, n) not in self.context.inside:
                 words = ("index ", Index(), f" is out of range for axis {axis} of ", said[0], " with size ", n)
                 bounds.append(IndexBound(i, n, self.refused(words, said), guard))
         return tuple(bounds)
@@ -367,9 +378,12 @@ class InlinedValues:
         first = i.offset - self.cycle.position
         return dims.ge(first, 0) is True and dims.le(first + self.cycle.extent, n) is True
 
-    def _checkable(self, i: Affine, n: Size) -> bool:
+    def _checkable(self, i: Affine, n: Size, e: Expr) -> bool:
+        """Whether an index is data that may be outside. What was read as data may be a position by now, if equations that compute it are
+        inlined: a lookup by a range, say."""
         along = None if self.cycle is None else Along(self.cycle.position, self.cycle.extent)
-        return (_has_load(i) and not is_clamped(i, n, along)) or i in self.demanded
+        is_data = _has_load(i) or any(isinstance(part, Read) for part in walk_equation(e))
+        return (is_data and not is_value_inside(i, n) and not is_clamped(i, n, along)) or i in self.demanded
 
     def reduce(self, e: Reduce, env: Env, guard: DagNode | None) -> DagNode:
         node = self._reduce(e, env, guard)

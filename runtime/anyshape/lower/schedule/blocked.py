@@ -68,7 +68,7 @@ class Blocked:
 def block_phases(dag: Dag, phases: Sequence[Unplanned], temporaries: Sequence[Tensor]) -> Blocked | None:
     """Combines phases into blocks of rows, if they can be."""
     first = next((p for p in phases if isinstance(p, Product)), None)
-    alone = any(isinstance(p, Product) and (p.codes or not p.is_in_memory) for p in phases)
+    alone = any(isinstance(p, Product) and (p.codes is not None or not p.is_in_memory) for p in phases)
     if len(phases) < 2 or first is None or alone:
         return None
     rows = first.m
@@ -100,7 +100,7 @@ class SharedRows:
 
 def share_rows(dag: Dag, lists: Sequence[Sequence[Unplanned]], rows: LoopVar) -> SharedRows | None:
     """Rewrites phases for a block of rows, if all of them have these."""
-    if any(isinstance(p, Product) and (p.codes or not p.is_in_memory) for phases in lists for p in phases):
+    if any(isinstance(p, Product) and (p.codes is not None or not p.is_in_memory) for phases in lists for p in phases):
         return None
     lists = [[_with_rows(p, rows) if isinstance(p, Product) else p for p in phases] for phases in lists]
     every = [p for phases in lists for p in phases]

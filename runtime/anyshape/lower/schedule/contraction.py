@@ -22,7 +22,7 @@ from anyshape.lower.ir.stores import Store, below, reductions_of
 from anyshape.lower.ir.terms import NODES
 from anyshape.lower.schedule.byte_products import ByteProducts
 from anyshape.lower.schedule.codes import ByteOperand, operand_of, raw_sum, sides_of
-from anyshape.lower.schedule.factors import contraction, is_covered, is_free, plain_access
+from anyshape.lower.schedule.factors import contraction, factors_of, is_covered, is_free, plain_access, words_of
 from anyshape.lower.schedule.products import Component, InMemory, Product
 from anyshape.lower.schedule.tree import components
 from anyshape.lower.schedule.window_products import WindowProducts
@@ -80,7 +80,7 @@ class _Splitter:
                     return
                 stores = left
                 continue
-            factors = tuple(self.in_memory(x, reduction, stores) for x in reduction.body.inputs)
+            factors = tuple(self.in_memory(x, reduction, stores) for x in factors_of(reduction))
             stores, reduction = self.without(reduction, factors, stores)
             if self.is_whole(reduction, stores):
                 self.out.items.append(self.product(reduction, factors, tuple(stores)))
@@ -89,7 +89,7 @@ class _Splitter:
 
     def is_of_table(self, reduction: Reduction, stores: list[Store]) -> bool:
         """Whether a sum is of windows that are in no memory times a small constant table: written out it needs no copy of them."""
-        return any(plain_access(x) is None for x in reduction.body.inputs) and isinstance(
+        return any(plain_access(x) is None for x in factors_of(reduction)) and isinstance(
             written_out(self.dag, stores, self.constants), Spread
         )
 
@@ -97,7 +97,7 @@ class _Splitter:
         self, reduction: Reduction, factors: tuple[Access, ...], stores: list[Store]
     ) -> tuple[list[Store], Reduction]:
         """The stores with factors that went through scratch read from there, wherever else they are used, and the sum of them."""
-        pairs = zip(reduction.body.inputs, factors)
+        pairs = zip(factors_of(reduction), factors)
         spilled = {x: self.dag.load(a) for x, a in pairs if plain_access(x) != a}
         if not spilled:
             return stores, reduction
@@ -109,7 +109,7 @@ class _Splitter:
     def dense_columns(self, stores: list[Store], reduction: Reduction) -> Product | None:
         """The product of a copy of every other element of a factor, and such, if what several variables count are then its columns, as the
         places of a result are: each row of those would be a product of few columns. None if that is not so."""
-        factors = [plain_access(x) for x in reduction.body.inputs]
+        factors = [plain_access(x) for x in factors_of(reduction)]
         a, b = factors
         if a is None or b is None or not self.is_whole(reduction, stores):
             return None
@@ -119,7 +119,7 @@ class _Splitter:
         most = max((dims.bounds(v.extent)[1] or MANY_ROWS for v in rows), default=0)
         if n is None or b.address.coefficient(n) == 1 or most < MANY_ROWS:
             return None
-        (factor,) = (x for x, y in zip(reduction.body.inputs, factors) if y is b)
+        (factor,) = (x for x, y in zip(factors_of(reduction), factors) if y is b)
         outer = stores[0].variables[: stores[0].variables.index(rows[-1])]
         columns = stores[0].variables[len(outer) + 1 :]
         order = [v for v in (*outer, *reduction.variables, *columns) if v in factor.domain]
@@ -130,14 +130,14 @@ class _Splitter:
         if len(merged[0].variables) == len(stores[0].variables):
             return None
         (total,) = reductions_of(merged)
-        accesses = tuple(x for x in map(plain_access, total.body.inputs) if x is not None)
+        accesses = tuple(x for x in map(plain_access, factors_of(total)) if x is not None)
         return replace(self.product(total, accesses, tuple(merged)), ahead=(copied,))
 
     def with_factor_in_scratch(self, stores: list[Store], reds: list[Reduction]) -> list[Store] | None:
         """The stores of sums over several variables, with the first factor that a product cannot compute by itself read from scratch: loops
         would compute it again for each row of the result. None if there is no such factor."""
         for reduction in reds:
-            for factor in reduction.body.inputs if contraction(reduction, over_several=True) else ():
+            for factor in factors_of(reduction) if contraction(reduction, over_several=True) else ():
                 if not is_free(factor) and plain_access(factor) is None:
                     load = self.dag.load(self.in_memory(factor, reduction, stores))
                     rebuild = Rebuild(self.dag, {factor: load})
@@ -203,7 +203,7 @@ class _Splitter:
         total, ahead, known = self.of_bytes.corrected(raw, operands, codes, reduction.variables, own)
         rebuild = Rebuild(self.dag, {reduction: total})
         product = self.product(raw, accesses, tuple(rebuild.store(s) for s in own))
-        self.out.items.append(replace(product, codes=codes, ahead=ahead, known=known))
+        self.out.items.append(replace(product, words=codes, ahead=ahead, known=known))
         if store is None:
             return None
         rebuild = Rebuild(self.dag, {reduction: self.dag.load(store.access)})
@@ -233,5 +233,6 @@ class _Splitter:
         batch = tuple(v for v in order if v is not m and v is not n)
         constant = b.tensor if b.tensor in self.constants and is_covered(b, self.constants[b.tensor]) else None
         return Product(
-            sum=reduction, a=InMemory(a), b=InMemory(b, constant), m=m, n=n, k=k, batch=batch, stores=stores
+            sum=reduction, a=InMemory(a), b=InMemory(b, constant), m=m, n=n, k=k, batch=batch, stores=stores,
+            words=words_of(reduction),
         )  # fmt: skip

@@ -10,7 +10,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from anyshape.dims import Size
-from anyshape.kernel_model.contractions import Contraction, as_stored, contraction_of
+from anyshape.kernel_model.contractions import ROUND, Contraction, as_stored, contraction_of, unrounded
+from anyshape.lower.gemm import Pairs
 from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Reduction, walk
 from anyshape.lower.ir.terms import NODES
 
@@ -25,6 +26,17 @@ def contraction(r: Reduction, over_several: bool = False) -> Contraction[DagNode
     """The contraction that a sum is, over one variable or over several; `WindowProducts.product` examines the operands of the latter."""
     matched = contraction_of(NODES, r)
     return matched if matched is not None and (len(matched.summed) > 1) == over_several else None
+
+
+def words_of(r: Reduction) -> Pairs | None:
+    """The words that the product multiplies, where both factors of a contraction are rounded."""
+    return Pairs() if all(NODES.arguments(ROUND, x) is not None for x in r.body.inputs) else None
+
+
+def factors_of(r: Reduction) -> tuple[DagNode, DagNode]:
+    """The factors of a contraction, without the rounding that comes with its words."""
+    a, b = r.body.inputs
+    return (a, b) if words_of(r) is None else (unrounded(NODES, a), unrounded(NODES, b))
 
 
 def joined_step(x: Access, over: tuple[LoopVar, ...]) -> Size | None:

@@ -179,13 +179,13 @@ class _GroupInliner(InlinedValues):
                     env[v] = self.bind(v, taken)
             with self.reading(q):
                 value = self.value(q.value, env, None)
-                index = [self.index(i, env, None) for i in q.index]
+                index, spelled = [self.index(i, env, None) for i in q.index], list(q.index)
             target = cycle.momentary.get(q.target)
             if target is not None:
-                del index[cycle.place(q.target)]
+                del index[cycle.place(q.target)], spelled[cycle.place(q.target)]
             t = target or q.target
             with self.reading(q):
-                access = Access(t, flatten(t, index), (), self.checks(t, index, None, (q.target, q.index)))
+                access = Access(t, flatten(t, index), (), self.checks(t, index, None, (q.target, q.index), spelled))
             variables = tuple(w for v in q.variables for w, _ in env[v].terms)
             stores.append(Store(access, value, variables))
         self.cycle = None

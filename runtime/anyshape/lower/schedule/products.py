@@ -1,6 +1,6 @@
 """Matrix products as phases: their operands, sums that correct them, and the phases of a component.
 
-Data only: `contraction.py` and `window_products.py` make it, `lower/emit/product.py` emits it.
+Data only: `contraction.py` and `window_products.py` make it, `lower/emit/products/product.py` emits it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.windows import Windows
-from anyshape.lower.gemm import Codes, Side
+from anyshape.lower.gemm import Codes, OperandWords, Side
 from anyshape.lower.ir.dag import Access, DagNode, LoopVar, Reduction
 from anyshape.lower.ir.stores import Store
 from anyshape.lower.schedule.distributed import Distributed
@@ -94,13 +94,18 @@ class Product:
     stores: tuple[Store, ...]
     around: tuple[LoopVar, ...] = ()
     """Variables whose loops are open already; like those of `batch` otherwise."""
-    codes: Codes | None = None
-    """What a and b are where both are bytes; the stores correct the sums by what follows."""
+    words: OperandWords | None = None
+    """What is multiplied in place of elements. Of bytes, the stores correct the sums by what follows."""
     few: Distributed | None = None
     """The sum for few rows, whose columns are computed where they are used: scales of blocks are multiplied after the sums of one row."""
     ahead: tuple[Store, ...] = ()
     """What every part computes for itself before: sums of operands."""
     known: tuple[ConstantSums, ...] = ()
+
+    @property
+    def codes(self) -> Codes | None:
+        """What a and b are where both are bytes."""
+        return self.words if isinstance(self.words, Codes) else None
 
     @property
     def is_plain(self) -> bool:

@@ -21,7 +21,16 @@ from anyshape.lower.ir.terms import NODES
 from anyshape.lower.schedule.byte_products import ByteProducts
 from anyshape.lower.schedule.codes import operand_of, raw_sum, sides_of
 from anyshape.lower.schedule.distributed import distributed
-from anyshape.lower.schedule.factors import contraction, is_contiguous, is_covered, is_free, joined_step, plain_access
+from anyshape.lower.schedule.factors import (
+    contraction,
+    factors_of,
+    is_contiguous,
+    is_covered,
+    is_free,
+    joined_step,
+    plain_access,
+    words_of,
+)
 from anyshape.lower.schedule.products import (
     ColumnOperand,
     ComputedColumns,
@@ -32,6 +41,16 @@ from anyshape.lower.schedule.products import (
     WindowColumns,
     WindowRows,
 )
+
+
+def makes_words(reduction: Reduction, windows: Windows[DagNode]) -> bool:
+    """Whether taps of a copy of windows can be packed as what the reduction multiplies: words take those of channels that one variable
+    counts."""
+    return words_of(reduction) is None or len(windows.staged.channels) <= 1
+
+
+def _positions(windows: Windows[DagNode]) -> set[LoopVar]:
+    return {m.position for m in windows.staged.moving}
 
 
 class WindowProducts:
@@ -57,9 +76,9 @@ class WindowProducts:
         gathered = self._gathered(stores, reduction)
         if gathered is not None:
             return gathered
-        over = reduction.variables
+        over, factors = reduction.variables, factors_of(reduction)
         inner = [v for v, c in stores[0].access.address.terms if c == 1]
-        for widened, b in (reduction.body.inputs, reduction.body.inputs[::-1]):
+        for widened, b in (factors, factors[::-1]):
             plain = plain_access(widened)
             ahead = () if plain is not None else self._bytes_ahead(widened, over, stores)
             a = plain if not ahead else ahead[0].access
@@ -75,14 +94,15 @@ class WindowProducts:
             seen = product_windows(self.dag, reduction, b, stores)
             windows = None
             moved = {n}
-            if seen is not None and not {p.position for p in seen[0].staged.moving} & a.domain:
+            if seen is not None and makes_words(reduction, seen[0]) and not _positions(seen[0]) & a.domain:
                 windows, n = seen
                 moved = {p.position for p in windows.staged.moving}
             batch = tuple(v for v in stores[0].variables if v is not m and v not in moved)
             operand: ColumnOperand = ComputedColumns(b, over) if windows is None else WindowColumns(b, over, windows)
             few = distributed(self.dag, tuple(stores), reduction, m)
             return Product(
-                sum=reduction, a=InMemory(access), b=operand, m=m, n=n, k=k, batch=batch, stores=tuple(stores), few=few, ahead=ahead
+                sum=reduction, a=InMemory(access), b=operand, m=m, n=n, k=k, batch=batch, stores=tuple(stores), few=few, ahead=ahead,
+                words=words_of(reduction),
             )  # fmt: skip
         return None
 
@@ -124,15 +144,15 @@ class WindowProducts:
             sums = columns if of_window in below(new, stop=raw) else None
             return Product(
                 sum=raw, a=InMemory(access), b=WindowColumns(b.stored, over, windows, sums), m=rows[-1], n=n, k=k, batch=batch,
-                stores=new, codes=codes, ahead=ahead, known=known,
+                stores=new, words=codes, ahead=ahead, known=known,
             )  # fmt: skip
         return None
 
     def _gathered(self, stores: list[Store], reduction: Reduction) -> Product | None:
         """A product whose rows are all places of a result that is contiguous along what a constant has alone: a convolution that stores
         channels last. What a row is multiplied by is gathered for a block of rows, wherever it lies."""
-        inner = {v for v, c in stores[0].access.address.terms if c == 1}
-        for x, factor in (reduction.body.inputs, reduction.body.inputs[::-1]):
+        inner, factors = {v for v, c in stores[0].access.address.terms if c == 1}, factors_of(reduction)
+        for x, factor in (factors, factors[::-1]):
             b = plain_access(factor)
             if (
                 b is None
@@ -149,14 +169,16 @@ class WindowProducts:
             over = (*(v for v in reduction.variables if v is not along[0]), along[0])
             m, windows = self._counting(rows), None
             seen = self._row_windows(reduction, x, stores, b)
-            if seen is not None:  # its channels are not adjacent: a row of them is gathered for many places at once
+            if seen is not None and makes_words(
+                reduction, seen[0]
+            ):  # its channels are not adjacent: a row of them is gathered for many places at once
                 windows, m = seen
                 over, rows = reduction.variables, tuple(p.position for p in windows.staged.moving)
             batch = tuple(v for v in stores[0].variables if v is not columns[0] and v not in rows)
             a: RowOperand = GatheredRows(x, over, rows) if windows is None else WindowRows(x, over, rows, windows)
             return Product(
                 sum=reduction, a=a, b=InMemory(b, b.tensor), m=m, n=columns[0], k=self._counting(over), batch=batch,
-                stores=tuple(stores),
+                stores=tuple(stores), words=words_of(reduction),
             )  # fmt: skip
         return None
 
@@ -197,7 +219,7 @@ class WindowProducts:
             )
             return Product(
                 sum=raw, a=a, b=InMemory(b, b.tensor), m=m, n=columns[0], k=self._counting(over), batch=batch,
-                stores=tuple(rebuild.store(s) for s in stores), codes=codes, ahead=ahead, known=known,
+                stores=tuple(rebuild.store(s) for s in stores), words=codes, ahead=ahead, known=known,
             )  # fmt: skip
         return None
 
@@ -206,7 +228,7 @@ class WindowProducts:
     ) -> tuple[Windows[DagNode], LoopVar] | None:
         """The windows that rows are gathered from, whose positions the rows then count; None where b differs between those."""
         seen = product_windows(self.dag, reduction, x, stores, stored_along=False)
-        if seen is None or {p.position for p in seen[0].staged.moving} & b.domain:
+        if seen is None or _positions(seen[0]) & b.domain:
             return None
         return seen
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from anyshape.dims import Size
 from anyshape.kernel_model.costs import STORE_CYCLES
 from anyshape.lower.analyse.classify import cost_of_all
-from anyshape.lower.gemm import per_word
 from anyshape.lower.ir.dag import DagNode, LoopVar
 from anyshape.lower.ir.stores import Store, reductions_of
 from anyshape.lower.llvm.target_probe import multiply_adds
@@ -36,9 +35,9 @@ def cycles(steps: Iterable[PhaseStep], lanes: int, target: Target) -> Size:
 
 
 def _length(p: Product, target: Target) -> Size:
-    """Steps of the sums: of bytes, words. Of a length that only the run knows, as many as elements."""
+    """Steps of the sums. Of a length that only the run knows, as many as elements."""
     k = p.k.extent
-    return -(-k // per_word(target)) if p.codes is not None and isinstance(k, int) else k
+    return -(-k // p.words.per(target)) if p.words is not None and isinstance(k, int) else k
 
 
 def _columns(n: Size, lanes: int) -> Size:

@@ -41,7 +41,7 @@ class Folding:
     """Computes calls with the kernels of one compile's target, on one thread; programs compiled for it serve that compile alone."""
 
     def __init__(self, options: Options) -> None:
-        self._options = replace(options, threads=1, dims={}, recorder=None)
+        self._options = replace(options, threads=1, dims={}, recorder=None, precision="exact", exact_nodes=())
         self._known: dict[Any, tuple[Function, Plan] | None] = {}
         self._results: dict[Any, tuple[Sequence[Array | None], Sequence[Array]]] = {}
         """Operands and results of calls, by call and operands: both sides of a branch may have the call."""

@@ -15,7 +15,7 @@ from anyshape.dims import Dim, Size, bounds, definitions, free_symbols, fresh
 from anyshape.equations import Demand, Equation
 from anyshape.equations.dependencies import needed, reads
 from anyshape.equations.interpret import interpret
-from anyshape.equations.symbolic import UnknownElement
+from anyshape.equations.unknown import UnknownElement
 from anyshape.errors import AnyshapeError, UnsupportedError
 from anyshape.graph.callee import calls_in_sight
 from anyshape.graph.value import Element, Node, Value

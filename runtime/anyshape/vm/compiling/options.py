@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args, get_type_hints
 
 from anyshape.errors import ArgumentError
+from anyshape.precision import PRECISIONS, Precision, Within
 from anyshape.public import fits, short, spell
 from anyshape.vm.native import MOST_THREADS
 from anyshape.vm.run.memory_budget import byte_count
@@ -39,8 +40,10 @@ class Options:
     `dump`: stages printed to stderr. `verify`: check the graph's invariants between stages. `repair`: an ONNX model that the
     standard refuses is taken for what it most likely means, and the report says how. `threads`: how many may work on one kernel, at most
     and by default (0) as many as this process may use processors; results do not depend on it. `growth`: the most by which an algorithm
-    with fewer products may multiply the bound of rounding errors, 0 for none (docs/lowering.md). `max_memory`: the most bytes that
-    a call may need for intermediate values and results. `recorder`: the recorder of kernels, for `profile`."""
+    with fewer products may multiply the bound of rounding errors, 0 for none (docs/lowering.md). `precision`: "bf16" rounds what
+    contractions of f32 multiply to bf16, and nothing else (docs/precision.md), but in `exact_nodes`, as `Report.narrowed` names them.
+    `max_memory`: the most bytes that a call may need for intermediate values and results. `recorder`: the recorder of kernels, for
+    `profile`."""
 
     executor: str = "vm"
     target: str = "host"
@@ -53,6 +56,8 @@ class Options:
     threads: int = 0
     growth: float = 16.0
     max_memory: int | None = None
+    precision: str = "exact"
+    exact_nodes: tuple[str, ...] = ()
     recorder: Recorder | None = None
     dims: Mapping[str, Any] = field(default_factory=dict)
 
@@ -76,6 +81,8 @@ class CompileOptions(TypedDict, total=False):
     threads: int | None
     growth: float | None
     max_memory: int | str | None
+    precision: Precision | Within | None
+    exact_nodes: Sequence[str] | None
     recorder: Recorder | None
 
 
@@ -120,6 +127,8 @@ def make_options(arguments: Mapping[str, Any]) -> Options:
         said["dump"] = frozenset(said["dump"])
     if isinstance(text := said.get("max_memory"), str):
         said["max_memory"] = _bytes(text)
+    if fits(said.get("exact_nodes"), list[str]):
+        said["exact_nodes"] = tuple(said["exact_nodes"])
     return checked(replace(from_environment(), **said))
 
 
@@ -141,7 +150,8 @@ def checked(options: Options) -> Options:
     for f in fields(Options):
         if not fits(value := getattr(options, f.name), _hints()[f.name]):
             raise ArgumentError(f"{f.name} must be {spell(_hints()[f.name])}, got {short(value)}")
-    for name, allowed in (("kernels", KERNELS), ("loop", LOOPS), ("executor", EXECUTORS), ("target", TARGETS)):
+    named = {"kernels": KERNELS, "loop": LOOPS, "executor": EXECUTORS, "target": TARGETS, "precision": PRECISIONS}
+    for name, allowed in named.items():
         if getattr(options, name) not in allowed:
             raise ArgumentError(f"{name} must be one of {', '.join(allowed)}, got {getattr(options, name)!r}")
     if not 0 <= options.threads <= MOST_THREADS:

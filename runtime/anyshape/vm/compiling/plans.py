@@ -8,6 +8,7 @@ compiled when first needed. Any other is continued at run time (`continuation`).
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
@@ -22,6 +23,7 @@ from anyshape.graph.callee import Callee, callees_of
 from anyshape.graph.function import Function
 from anyshape.graph.joining import unlike_ranks
 from anyshape.graph.retype import retype
+from anyshape.graph.value import Node
 from anyshape.logs import COMPILE
 from anyshape.passes.factors import bytes_of_factors
 from anyshape.passes.steps import Schedule
@@ -179,6 +181,8 @@ class Compiler:
         """An optimised function with algorithms in place of ops that have some."""
         if self.options.kernels != "native" or not any(n.op.algorithms for n in f.nodes):
             return f
+        if self.options.precision != "exact":  # rounded, what an algorithm transforms multiplies its errors
+            return f
         from anyshape.passes import optimise
         from anyshape.passes.algorithms import by_size
 
@@ -210,9 +214,30 @@ class Compiler:
     def _schedule(self, f: Function) -> Schedule:
         with self.report.phase("fuse"):
             schedule: Schedule = fused(f) if self.options.fuse else one_step_per_node(f)
+            if self.options.precision != "exact":
+                schedule = self._narrowed(schedule)
         if "schedule" in self.options.dump:
             self.options.show("schedule", f.name, spell_schedule(schedule))
         self.report.steps += len(schedule.steps)
+        return schedule
+
+    def _narrowed(self, schedule: Schedule) -> Schedule:
+        """The schedule of which contractions multiply bf16; the report names the nodes of the first program that have one."""
+        from anyshape.passes.narrowing import narrowed
+
+        names = _NodeNames()
+        kept: list[str] = []
+
+        def is_kept(node: Node) -> bool:
+            if names.of(node) not in self.options.exact_nodes:
+                return False
+            kept.append(names.of(node))
+            return True
+
+        schedule, nodes = narrowed(schedule, is_kept)
+        if not self.report.programs:
+            self.report.narrowed += map(names.of, nodes)
+            self.report.kept_exact += kept
         return schedule
 
     def _function(self, callee: Callee, functions: Mapping[Callee, int], maker: KernelMaker) -> Program:
@@ -230,6 +255,22 @@ class Compiler:
         schedule = self._schedule(f)
         with self.report.phase("generate"):
             return generate_function(schedule, maker, functions, callee.name)
+
+
+class _NodeNames:
+    """Names for nodes, which tell those apart that a model names alike: by a number behind the name, in the order in which they are asked
+    for."""
+
+    def __init__(self) -> None:
+        self._names: dict[Node, str] = {}
+        self._used: Counter[str] = Counter()
+
+    def of(self, node: Node) -> str:
+        if node not in self._names:
+            name = named(node)
+            self._used[name] += 1
+            self._names[node] = name if self._used[name] == 1 else f"{name} #{self._used[name]}"
+        return self._names[node]
 
 
 @contextmanager

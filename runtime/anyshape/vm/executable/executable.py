@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
@@ -28,6 +28,7 @@ from anyshape.graph.tuples import Form, formed
 from anyshape.graph.value import Value
 from anyshape.outline import outline, section
 from anyshape.policies import Generic, PolicyArgument, size_policy
+from anyshape.precision import Within
 from anyshape.public import edge, fits, public, short
 from anyshape.types import ListType, TensorType
 from anyshape.vm.compiling.folding import folding
@@ -37,6 +38,7 @@ from anyshape.vm.compiling.plans import Compiler, Plan, expect, packed_beside
 from anyshape.vm.compiling.size_plan import SizePlan
 from anyshape.vm.compiling.uncollected import uncollected
 from anyshape.vm.compiling.variants import with_variants
+from anyshape.vm.executable.bounded import kept_exact
 from anyshape.vm.executable.call_path import CallPath, CallSizes
 from anyshape.vm.executable.hooks import CallHook, CallHooks, CallRecord
 from anyshape.vm.executable.memory_text import memory_text
@@ -80,7 +82,7 @@ def compile(
     `dynamic_shapes`, as `torch.export` has them; an exported program none of these. What is returned is then called with tensors
     (docs/torch.md).
     """
-    if _is_of_torch(model):
+    if torch_kind(model) is not None:
         own_dims, arguments = (dims, example) if isinstance(dims, Mapping | None) else (None, dims)
         torch = import_module("anyshape.frontends.torch")
         return torch.compile_torch(  # type: ignore[no-any-return]  # a TorchModel, which this room does not know
@@ -96,19 +98,30 @@ def compile(
         raise ArgumentError(
             "compile: an example, example_kwargs and dynamic_shapes are for modules of PyTorch; dims is a mapping from names"
         )
+    bound = options.get("precision")
+    if isinstance(bound, Within):
+        options = {**options, "precision": "bf16"}
     chosen, sizes = make_options({**options, "dims": dims or {}}), size_policy(policy)
     if isinstance(model, (str, os.PathLike)) and is_saved(model):
+        if isinstance(bound, Within):
+            raise ArgumentError(f"{os.fspath(model)} is a saved model; pass precision when you compile the ONNX model")
         if not isinstance(sizes, Generic):
             raise ArgumentError(f"{os.fspath(model)} is a saved model; pass policy when you compile the ONNX model")
         return _loaded(model, chosen, options)
-    report = Report()
+    report = Report(precision=chosen.precision)
     with report.phase("modules"):
         load_modules(reads_a_model=not isinstance(model, Function))
     with uncollected(), packed_beside(report) as packing:
         expect(packing, _size_of_file(model), chosen)
         with report.phase("import"):
             f = _function(model, chosen, report)
+        if isinstance(bound, Within):
+            chosen, report.example_errors = _within(f, bound, chosen)
         plan: Plan = Compiler(chosen, report, threading.RLock(), packing, folding(chosen)).plan(f)
+    if unknown := sorted(set(chosen.exact_nodes) - set(report.kept_exact)):
+        raise ArgumentError(
+            f"exact_nodes: {', '.join(unknown)} names no contraction; there are {', '.join(report.narrowed) or 'none'}"
+        )
     sizes = sizes.restricted(f)
     if not isinstance(sizes, Generic):
         plan = with_variants(f, plan, sizes, chosen, report)
@@ -117,11 +130,24 @@ def compile(
     return Executable(f, plan, report, chosen)
 
 
-def _is_of_torch(model: Any) -> bool:
-    """Whether something is a module or an exported program of torch, which is not imported to find out."""
-    return any(
-        c.__module__.startswith("torch.") and c.__name__ in ("Module", "ExportedProgram") for c in type(model).__mro__
-    )
+def _within(f: Function, bound: Within, options: Options) -> tuple[Options, list[float]]:
+    """The options by which as many nodes are narrowed as a bound allows, and the error of each example."""
+
+    def compiled(exact_nodes: Collection[str] | None) -> Executable:
+        own = replace(
+            options, precision="exact" if exact_nodes is None else "bf16", exact_nodes=tuple(exact_nodes or ())
+        )
+        report = Report(precision=own.precision)
+        return Executable(f, Compiler(own, report, threading.RLock(), None, folding(own)).plan(f), report, own)
+
+    kept, errors = kept_exact(bound, compiled)
+    return replace(options, exact_nodes=kept), errors
+
+
+def torch_kind(model: Any) -> str | None:
+    """`Module` or `ExportedProgram` for these of torch, which is not imported to find out; None for anything else."""
+    classes = (c.__name__ for c in type(model).__mro__ if c.__module__.startswith("torch."))
+    return next((name for name in classes if name in ("Module", "ExportedProgram")), None)
 
 
 def _loaded(path: PathLike, chosen: Options, options: CompileOptions) -> Executable:
@@ -146,11 +172,12 @@ def _loaded(path: PathLike, chosen: Options, options: CompileOptions) -> Executa
 def function_of(
     model: Any, dims: Mapping[str, Any] | None = None, **options: Unpack[CompileOptions]
 ) -> tuple[Function, Options]:
-    """The function of a model as `compile` takes it, a saved one included, and the options; nothing is compiled. Raises what `compile`
+    """The function of a model as `compile` takes it, a saved one included, and its options; nothing is compiled. Raises what `compile`
     raises."""
     chosen = make_options({**options, "dims": dims or {}})
     if isinstance(model, (str, os.PathLike)) and is_saved(model):
-        return _loaded(model, chosen, options).function, chosen
+        saved = _loaded(model, chosen, options)
+        return saved.function, saved.options
     load_modules(reads_a_model=not isinstance(model, Function))
     return _function(model, chosen, Report()), chosen
 
@@ -365,7 +392,8 @@ class Executable:
     def by(self, **options: Unpack[ExecutionOptions]) -> Executable:
         """Returns these programs with other options for running: `loop`, `threads` and `max_memory` of `Options`. Nothing is compiled
         again."""
-        chosen = make_options({"max_memory": self.options.max_memory, **options})
+        running = make_options({"max_memory": self.options.max_memory, **options})
+        chosen = replace(self.options, **{name: getattr(running, name) for name in ExecutionOptions.__annotations__})
         other = Executable(self._head, self.plan.by(chosen), self.report, chosen)
         if self._first_check is not None:
             other.check_first(self._first_check)

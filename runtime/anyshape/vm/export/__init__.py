@@ -10,13 +10,14 @@ In: a function, a name, a target. Out: an `Export`, with the content of its file
     level_code        what chooses one of several levels of processors
     entry_code        the functions of the header, over these
     header, weights, linking
+    wasm_module, loader   for wasm32 a module that browsers and Node run, and JavaScript that calls it
 """
 
 from anyshape.vm.export.budget import bytes_at
 from anyshape.vm.export.exporting import Export, Request, arena_of, certificate_of, export, export_ranks, export_several
 from anyshape.vm.export.formula import ArenaFormulas
 from anyshape.vm.export.interface import name_from
-from anyshape.vm.export.targets import TARGETS, ExportTarget, export_target, own_targets
+from anyshape.vm.export.targets import TARGETS, ExportTarget, asking, export_target, own_levels, own_targets
 
 __all__ = [
     "TARGETS",
@@ -25,6 +26,7 @@ __all__ = [
     "ExportTarget",
     "Request",
     "arena_of",
+    "asking",
     "bytes_at",
     "certificate_of",
     "export",
@@ -32,5 +34,6 @@ __all__ = [
     "export_several",
     "export_target",
     "name_from",
+    "own_levels",
     "own_targets",
 ]

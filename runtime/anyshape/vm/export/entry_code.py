@@ -30,11 +30,13 @@ _PLANNED = [("dims", PTR), ("threads", I64), ("demand", I1), ("total", PTR), ("s
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """The functions of one program (`plan_code`, `run_code`), and how many regions it has."""
+    """The functions of one program (`plan_code`, `run_code`), and how many regions it has. `most`: the plan for the most that a run
+    demands; None where that has no limit."""
 
     plan: str
     run: str
     regions: int
+    most: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class LevelVariants:
 
 @dataclass(frozen=True)
 class Entries:
-    """`levels`: the lowest first; of several, one is chosen at the first call."""
+    """`levels`: the lowest first. `asks`: whether the code asks the processor, and chooses one at the first call."""
 
     module: Module
     messages: Messages
@@ -56,12 +58,15 @@ class Entries:
     weights: Weights
     _: KW_ONLY
     pointer_bytes: int
+    is_limited: bool
+    """Whether there is a function for the most that runs may need."""
+    asks: bool
 
     def define(self) -> None:
         if self.choice is not None:
             self.choice.define()
         self.module.define("demand", I32, [("dims", PTR), ("status", PTR)], self._demand, inline=False)
-        self._define_plan()
+        self._define_plan("plan", lambda v: v.plan)
         name, dims = self.interface.name, [(f"dim{k}", I64) for k, _ in enumerate(self.interface.dims)]
         status = [("status", PTR)]
         self._public(f"{name}_arena_bytes", I64, dims, lambda f: self._arena_bytes(f, const(I64, 1)))
@@ -69,6 +74,14 @@ class Entries:
         self._public(
             f"{name}_arena_bytes_shared", I64, shared, lambda f: self._arena_bytes(f, limited(f, f.arg("threads")))
         )
+        if self.is_limited:
+            self._define_plan("plan_most", lambda v: v.most)
+            self._public(
+                f"{name}_arena_bytes_most",
+                I64,
+                shared,
+                lambda f: self._arena_bytes(f, limited(f, f.arg("threads")), "plan_most"),
+            )
         self._public(f"{name}_check", I32, [*dims, *status], self._check)
         self._public(f"{name}_output_shape", I32, [("output", I32), *dims, ("shape", PTR), *status], self._output_shape)
         weights = [("weights", PTR)] if self.weights.is_file else []
@@ -93,8 +106,8 @@ class Entries:
 
     @property
     def choice(self) -> LevelChoice | None:
-        """What chooses a level, if there are several."""
-        if len(self.levels) == 1:
+        """What chooses a level, if the code asks."""
+        if not self.asks:
             return None
         return LevelChoice(self.module, self.messages, self.interface.name, [level.target for level in self.levels])
 
@@ -138,22 +151,23 @@ class Entries:
             failures.end_if(beyond, Code.OVERFLOW, words)
         f.ret(const(I32, Code.OK))
 
-    def _define_plan(self) -> None:
-        """Defines `plan`; of several levels over a function for each."""
-        names = [f"level_plan_{k}" for k, _ in enumerate(self.levels)] if len(self.levels) > 1 else ["plan"]
-        for name, level in zip(names, self.levels, strict=True):
-            self.module.define(name, I32, _PLANNED, partial(self._plan, level.variants), inline=False)
+    def _define_plan(self, name: str, of: Callable[[Variant], str | None]) -> None:
+        """Defines a plan by that of each variant; of several levels over a function for each."""
+        names = [f"level_{name}_{k}" for k, _ in enumerate(self.levels)] if len(self.levels) > 1 else [name]
+        for own, level in zip(names, self.levels, strict=True):
+            self.module.define(own, I32, _PLANNED, partial(self._plan, level.variants, of), inline=False)
         if len(self.levels) > 1:
-            self.module.define("plan", I32, _PLANNED, partial(self._plan_largest, names), inline=False)
+            self.module.define(name, I32, _PLANNED, partial(self._plan_largest, names), inline=False)
 
-    def _plan(self, variants: Sequence[Variant], f: FunctionBuilder) -> None:
-        """Plans by the first variant that takes the sizes."""
+    def _plan(self, variants: Sequence[Variant], of: Callable[[Variant], str | None], f: FunctionBuilder) -> None:
+        """Plans by the first variant that takes the sizes; all bits of the total are set where it has no such plan."""
         dims, threads, demand, total, shapes, status = f.args
         reserved = f.alloca(I64, max(v.regions for v in variants) + 1, 8)
         for v in variants:
-            code = f.call(v.plan, I32, [dims, threads, demand, reserved, shapes, status])
+            plan = of(v)
+            code = f.call(plan or v.plan, I32, [dims, threads, demand, reserved, shapes, status])
             with f.if_(f.compare("ne", code, DECLINED)):
-                f.store(f.load(reserved, I64, v.regions), total)
+                f.store(const(I64, -1) if plan is None else f.load(reserved, I64, v.regions), total)
                 f.ret(code)
         self._undecided(f, status)
 
@@ -176,7 +190,14 @@ class Entries:
         )
 
     def _planned(
-        self, f: FunctionBuilder, status: Val, dims: Val, demand: bool, shapes: Val, threads: Val | None = None
+        self,
+        f: FunctionBuilder,
+        status: Val,
+        dims: Val,
+        demand: bool,
+        shapes: Val,
+        threads: Val | None = None,
+        plan: str = "plan",
     ) -> tuple[Val, Val]:
         """Refuses wrong dims, and plans; the address of the total, and the code."""
         total = f.alloca(I64, 1, 8)
@@ -187,7 +208,7 @@ class Entries:
                 branch.give(refused)
             with branch.otherwise():
                 of = const(I64, 1) if threads is None else threads
-                branch.give(f.call("plan", I32, [dims, of, const(I1, int(demand)), total, shapes, status]))
+                branch.give(f.call(plan, I32, [dims, of, const(I1, int(demand)), total, shapes, status]))
         return total, branch.results[0]
 
     def _shapes(self, f: FunctionBuilder) -> Val:
@@ -195,11 +216,11 @@ class Entries:
 
     # --- functions of the header ---
 
-    def _arena_bytes(self, f: FunctionBuilder, threads: Val) -> None:
+    def _arena_bytes(self, f: FunctionBuilder, threads: Val, plan: str = "plan") -> None:
         status = f.alloca(I64, BYTES // 8, 8)
         unfit = f.new_block()
         dims = self._dims(f, _Saturating(f, self.messages, status))
-        total, code = self._planned(f, status, dims, False, self._shapes(f), threads)
+        total, code = self._planned(f, status, dims, False, self._shapes(f), threads, plan)
         known = f.new_block()
         f.branch(f.compare("eq", code, 0), known, unfit)
         f.start(known)

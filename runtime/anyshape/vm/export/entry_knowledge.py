@@ -65,8 +65,11 @@ class EntryKnowledge:
         return self.known.issuperset(step.registers())
 
     def regions(self) -> dict[int, list[int]]:
-        """Returns for each region the known sizes that it has to have at some time, as registers. Regions that are swapped have the
-        same."""
+        """Returns for each region the known sizes that it has to have at some time, as registers."""
+        return {region: [k for k in sizes if k in self.known] for region, sizes in self.demands().items()}
+
+    def demands(self) -> dict[int, list[int]]:
+        """Returns for each region all sizes that are demanded of it, as registers. Regions that are swapped have the same."""
         same = list(range(self.program.regions))
         for step in self.steps:
             if step.op is Op.SWAP:
@@ -74,7 +77,7 @@ class EntryKnowledge:
                 same = [a if s == b else s for s in same]
         sizes: dict[int, list[int]] = {s: [] for s in same}
         for step in self.steps:
-            if step.op in GROWING and step["size"] in self.known and step["size"] not in sizes[same[step["region"]]]:
+            if step.op in GROWING and step["size"] not in sizes[same[step["region"]]]:
                 sizes[same[step["region"]]].append(step["size"])
         return {region: sizes[s] for region, s in enumerate(same)}
 

@@ -32,15 +32,19 @@ from anyshape.vm.export.formula import ArenaFormulas, arena_formulas, widest
 from anyshape.vm.export.header import Description, header, header_by_rank
 from anyshape.vm.export.interface import Interface, checked_name, interface
 from anyshape.vm.export.linking import LIBRARY, MATHEMATICS, archive, link
+from anyshape.vm.export.loader import RankedModel, loader
 from anyshape.vm.export.memory_code import define_growth
 from anyshape.vm.export.object_symbols import undefined
 from anyshape.vm.export.plan_code import define_plan
 from anyshape.vm.export.pool_code import define_pool
+from anyshape.vm.export.register_values import entry_values
 from anyshape.vm.export.run_code import define_run, untranslated
 from anyshape.vm.export.shared_library import link_shared, linker
+from anyshape.vm.export.size_limits import SizeLimits
 from anyshape.vm.export.status_code import Messages
 from anyshape.vm.export.targets import ExportTarget
 from anyshape.vm.export.tensor_code import define_by_rank, has_codes
+from anyshape.vm.export.wasm_module import module_of
 from anyshape.vm.export.weights import Weights, collect, own_bytes
 from anyshape.vm.program.table import Op, Program
 from anyshape.vm.report.summary import Report
@@ -56,6 +60,8 @@ FUNCTIONS = (
 """Ends of the names of the functions that every header has"""
 OF_TENSORS = ("plan_tensors", "run_tensors")
 """Ends of the names of the functions for tensors of DLPack"""
+OF_LIMITS = ("arena_bytes_most",)
+"""Ends of the names of the functions of a model of which elements decide how much memory a call needs, up to a limit"""
 OF_LEVELS = ("level", "choose")
 """Ends of the names of the functions of an object that has code for several levels"""
 
@@ -91,6 +97,8 @@ class Export:
     """The bytes of weights that a level alone has, by the name of each of several levels; else empty."""
     fits: tuple[str, ...] = ()
     """Sizes that fit the budget, as sentences."""
+    ranked: RankedModel | None = None
+    """What chooses a model by the rank of an input, if anything does."""
 
     @property
     def name(self) -> str:
@@ -115,7 +123,16 @@ class Export:
             f"{self.name}.certificate.json": certificate_json(certificates, digest).encode(),
             f"{self.name}.certificate.txt": certificate_text(certificates, digest).encode(),
         }
-        return {**files, f"{self.name}.weights": self.weights.content()} if self.weights.is_file else files
+        if self.weights.is_file:
+            files[f"{self.name}.weights"] = self.weights.content()
+        return {**files, **self._of_javascript()} if self.target.has_javascript else files
+
+    def _of_javascript(self) -> dict[str, bytes]:
+        """The module of WebAssembly, and what calls its functions; models of which DLPack has not the dtypes have no such."""
+        models = [m for m, _ in self.programs]
+        text = loader(self.name, models, self.weights.is_file, self.target.pointer_bytes, self.ranked)
+        module = {f"{self.name}.wasm": module_of(self.object, self.functions)}
+        return {**module, f"{self.name}.mjs": text.encode()} if text else module
 
     def write(self, folder: PathLike, shared: bool = False) -> list[Path]:
         """Writes the files; their paths. `shared`: a shared library too. Raises ArgumentError where that is not possible."""
@@ -174,7 +191,7 @@ def export(
         weights=part.weights,
         formulas=tuple(part.description.formulas),
         fits=part.fits,
-        functions=functions_of(part.interface, target),
+        functions=functions_of(part, target),
         programs=((part.interface, part.levels),),
         own_weights=part.own_weights,
     )
@@ -191,17 +208,27 @@ def export_ranks(functions: Mapping[int, Function], name: str, request: Request,
         )
     module = Module(request.target.processor)
     define_by_rank(module, name, ranked, {r: p.interface.name for r, p in parts.items()}, request.target.pointer_bytes)
-    return _joined(
+    joined = _joined(
         name, request, {f"rank {r}": p for r, p in parts.items()}, (module, header_by_rank(name, list(parts)))
     )
+    return replace(joined, ranked=RankedModel(name, ranked, {r: p.interface.name for r, p in parts.items()}))
 
 
-def export_several(functions: Mapping[str, Function], name: str, request: Request) -> Export:
+def export_several(
+    functions: Mapping[str, Function], name: str, request: Request, refused: dict[str, str] | None = None
+) -> Export:
     """Exports functions, each by a name of its own that begins its functions in C, as one object with weights inside. Raises what `export`
-    raises."""
+    raises; `refused` takes the reasons of functions that cannot be exported, unless all are such."""
     checked_name(name)
-    inside = replace(request, weights="inside")
-    return _joined(name, request, {n: _part(f, checked_name(n), inside) for n, f in functions.items()})
+    inside, parts = replace(request, weights="inside"), dict[str, _UnlinkedModel]()
+    for k, (n, f) in enumerate(functions.items()):
+        try:
+            parts[n] = _part(f, checked_name(n), inside)
+        except UnsupportedError as e:
+            if refused is None or (k + 1 == len(functions) and not parts):
+                raise
+            refused[n] = str(e)
+    return _joined(name, request, parts)
 
 
 def _joined(
@@ -220,17 +247,18 @@ def _joined(
         fits=tuple(f"{what}: {line.strip()}" for what, p in parts.items() for line in p.fits),
         functions=(
             *(around[0].symbols if around else []),
-            *(n for p in parts.values() for n in functions_of(p.interface, request.target)),
+            *(n for p in parts.values() for n in functions_of(p, request.target)),
         ),
         programs=tuple((p.interface, p.levels) for p in parts.values()),
         own_weights={level: sum(p.own_weights[level] for p in parts.values()) for level in last.own_weights},
     )
 
 
-def functions_of(m: Interface, target: ExportTarget) -> tuple[str, ...]:
+def functions_of(part: _UnlinkedModel, target: ExportTarget) -> tuple[str, ...]:
     """The functions of the header of one model."""
-    ends = FUNCTIONS + (OF_TENSORS if has_codes(m) else ()) + (OF_LEVELS if target.several else ())
-    return tuple(f"{m.name}_{end}" for end in ends)
+    limits, tensors = part.description.is_limited, has_codes(part.interface)
+    ends = FUNCTIONS + OF_LIMITS * limits + OF_TENSORS * tensors + (OF_LEVELS if target.several else ())
+    return tuple(f"{part.interface.name}_{end}" for end in ends)
 
 
 def _part(f: Function, name: str, request: Request) -> _UnlinkedModel:
@@ -248,11 +276,22 @@ def _part(f: Function, name: str, request: Request) -> _UnlinkedModel:
     module.word(polling.SYMBOL)
     code = _LevelCode(module, messages, described, constants, request.budget)
     defined = [code.define(p, f"{k}_" if target.several else "") for k, p in enumerate(levels)]
-    Entries(module, messages, described, defined, stored, pointer_bytes=target.pointer_bytes).define()
+    entries = Entries(
+        module,
+        messages,
+        described,
+        defined,
+        stored,
+        pointer_bytes=target.pointer_bytes,
+        is_limited=formulas.is_limited,
+        asks=bool(target.several),
+    )
+    entries.define()
     description = Description(
         made_for=target.name.replace(",", ", "),
         formulas=formulas.lines(),
         grows=formulas.grows,
+        is_limited=formulas.is_limited,
         unknown=_unknown(levels[0].knowledge[0], described),
         weight_bytes=len(stored.content()) if stored.is_file else 0,
         levels=tuple(p.name for p in target.several),
@@ -283,9 +322,14 @@ class _LevelCode:
         """Defines the functions of a level, in whose names there is a mark."""
         module, messages, variants = self.module, self.messages, list[Variant]()
         for k, known in enumerate(level.knowledge):
-            variant = Variant(f"plan_{mark}{k}", f"run_{mark}{k}", known.program.regions)
-            names, offsets = (variant.run, variant.plan), self.constants[known.program]
+            limits = SizeLimits(known, entry_values(known, self.interface)) if known.varying() else None
+            most = f"plan_{mark}{k}" if limits is None else None if limits.regions() is None else f"most_{mark}{k}"
+            variant = Variant(f"plan_{mark}{k}", f"run_{mark}{k}", known.program.regions, most)
+            own = most if limits is not None else None
+            names, offsets = (variant.run, variant.plan, own), self.constants[known.program]
             define_plan(module, messages, variant.plan, self.interface, known, self.budget)
+            if own is not None:
+                define_plan(module, messages, own, self.interface, known, None, limits)
             define_run(module, messages, names, self.interface, known, offsets, self.budget)
             variants.append(variant)
         return LevelVariants(level.target, tuple(variants))

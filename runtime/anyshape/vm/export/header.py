@@ -71,6 +71,10 @@ _MEANINGS = {
     Code.DEFECT: "a defect of the exported code",
     Code.PROCESSOR: "the processor, or its operating system, lacks instructions of the code",
 }
+_MOST = (
+    "The most bytes that any call with these sizes may need, whatever its elements: a call with so many never ends with ANYSHAPE_ARENA.",
+    "All bits are set where they do not fit 63 bits, and where there is no limit.",
+)
 _CHOOSING = (
     "There is code for each of these levels of processors. The first call of any function chooses the highest that the processor and",
     "its operating system have, for all models of this object. Where they have none, calls end with ANYSHAPE_PROCESSOR, and the bytes",
@@ -92,6 +96,8 @@ class Description:
     grows: bool
     unknown: Sequence[str]
     weight_bytes: int = 0
+    is_limited: bool = field(default=False, kw_only=True)
+    """Whether what elements decide has a limit that dims decide."""
     levels: tuple[str, ...] = field(default=(), kw_only=True)
     """The levels of processors, of which one is chosen; empty where there is one alone."""
 
@@ -181,6 +187,11 @@ def _functions(m: Interface, d: Description) -> list[str]:
         "",
         "/* The same with kernels shared over threads; results are the same to the bit. `pool` may be NULL. */",
         f"uint64_t {m.name}_arena_bytes_shared(int64_t threads{', ' * bool(m.dims)}{alone});",
+        *(
+            [_comment(_MOST), f"uint64_t {m.name}_arena_bytes_most(int64_t threads{', ' * bool(m.dims)}{alone});"]
+            if d.is_limited
+            else []
+        ),
         f"int32_t {m.name}_run_shared(const anyshape_pool *pool, void *arena, uint64_t arena_bytes, {weights}",
         f"{' ' * (len(m.name) + 20)}const void *const *inputs, anyshape_output *outputs,",
         f"{' ' * (len(m.name) + 20)}{dims}anyshape_status *status);",

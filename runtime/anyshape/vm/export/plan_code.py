@@ -3,7 +3,7 @@
 In: a program, and what is known of it. Out: `plan_N(dims, threads, demand, reserved, shapes, status) -> code`.
 It writes the bytes that each region has to have to `reserved`, and behind them their sum, with all bits set where that does not fit 63
 bits; the dims of results to `shapes`, -1 where only a run tells them. With `demand` it refuses what checks on sizes refuse. `DECLINED`:
-another variant takes these sizes.
+another variant takes these sizes. By `limits` it plans for the most that a run demands, not only for what dims decide.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from anyshape.vm.export.failures import Failures, exact
 from anyshape.vm.export.interface import Interface
 from anyshape.vm.export.memory_code import aligned, byte_count
 from anyshape.vm.export.registers import Registers
+from anyshape.vm.export.size_limits import SizeLimits
 from anyshape.vm.export.status_code import DECLINED, NUMBER, Code, Messages, template
 from anyshape.vm.program.table import Op
 from anyshape.vm.run.interpreter import overflow_text
@@ -33,18 +34,26 @@ def define_plan(
     interface: Interface,
     known: EntryKnowledge,
     budget: int | None = None,
+    limits: SizeLimits | None = None,
 ) -> None:
     """Defines the function of that name. `budget`: the most bytes of the arena that it does not refuse."""
 
     def write(f: FunctionBuilder) -> None:
-        _PlanCode(f, messages, interface, known).emit(budget)
+        _PlanCode(f, messages, interface, known, limits).emit(budget)
 
     module.define(name, I32, PLAN_ARGUMENTS, write, inline=False)
 
 
 class _PlanCode:
-    def __init__(self, f: FunctionBuilder, messages: Messages, interface: Interface, known: EntryKnowledge) -> None:
-        self.f, self.interface, self.known, self.program = f, interface, known, known.program
+    def __init__(
+        self,
+        f: FunctionBuilder,
+        messages: Messages,
+        interface: Interface,
+        known: EntryKnowledge,
+        limits: SizeLimits | None,
+    ) -> None:
+        self.f, self.interface, self.known, self.program, self.limits = f, interface, known, known.program, limits
         self.dims, self.threads, self.demand, self.reserved, self.shapes, status = f.args
         self.failures = Failures(f, messages, status)
         self.registers = Registers(f, self.program.registers)
@@ -109,11 +118,19 @@ class _PlanCode:
             if k in self.known.known:
                 self.f.store(self.registers.read(k), self.shapes, tensor.first + axis)
 
+    def demanded(self) -> dict[int, list[int]]:
+        """The registers of the bytes that each region has to have."""
+        limits = None if self.limits is None else self.limits.regions()
+        if self.limits is None or limits is None:
+            return self.known.regions()
+        registers = self.registers.sizes(self.limits.symbols, [*limits.values()])
+        return {region: [k] for region, k in zip(limits, registers, strict=True)}
+
     def memory(self, budget: int | None) -> None:
         """Writes the bytes of regions, each up to a multiple of the alignment, and their sum."""
         f = self.f
         total, beyond = const(I64, 0), const(I1, 0)
-        for region, sizes in self.known.regions().items():
+        for region, sizes in self.demanded().items():
             most = const(I64, 0)
             for k in sizes:
                 most = f.smax(most, f.select(self.registers.lost(k), const(I64, INT64_MAX), self.registers.read(k)))

@@ -39,19 +39,20 @@ size."""
 def define_run(
     module: Module,
     messages: Messages,
-    names: tuple[str, str],
+    names: tuple[str, str, str | None],
     interface: Interface,
     known: EntryKnowledge,
     constants: Sequence[int],
     budget: int | None = None,
 ) -> None:
-    """Defines the function of that name, which calls the plan of that name. `constants`: where each is in the weights."""
-    name, plan = names
+    """Defines the function of that name, which calls the plan of that name, and, if there is one, that for the most that a run demands.
+    `constants`: where each is in the weights."""
+    name, plan, most = names
     for k, kernel in enumerate(known.program.kernels):
         define_refusal(module, messages, f"{name}_refusal_{k}", kernel)
 
     def write(f: FunctionBuilder) -> None:
-        _RunCode(f, messages, interface, known, constants).emit(name, plan, budget)
+        _RunCode(f, messages, interface, known, constants).emit(name, plan, most, budget)
 
     module.define(name, I32, RUN_ARGUMENTS, write, inline=False)
 
@@ -82,10 +83,10 @@ class _RunCode:
         targets = {o for step in known.steps for p, o in zip(step.op.parameters, step.operands) if p.of == "word"}
         self.blocks = {word: f.new_block() for word in targets if isinstance(word, int)}
 
-    def emit(self, name: str, plan: str, budget: int | None) -> None:
+    def emit(self, name: str, plan: str, most: str | None, budget: int | None) -> None:
         f = self.f
         self.name = name
-        self.begin(plan, budget)
+        self.begin(plan, most, budget)
         for step in self.known.steps:
             block = self.blocks.get(step.word)
             if block is not None:
@@ -96,8 +97,8 @@ class _RunCode:
                 f.start(f.new_block())  # nothing jumps here
             self.step(step)
 
-    def begin(self, plan: str, budget: int | None) -> None:
-        """Lays the arena out by the plan."""
+    def begin(self, plan: str, most: str | None, budget: int | None) -> None:
+        """Lays the arena out by the plan, or, where it is as large as a run can need, so that no region grows."""
         f, count = self.f, self.program.regions
         reserved = f.alloca(I64, count + 1, 8)
         shapes = f.alloca(I64, self.interface.output_words + 1, 8)
@@ -114,14 +115,21 @@ class _RunCode:
                 over_budget(self.failures, self.program.name, total, budget)
         short = f.compare("gt", total, self.arena_bytes, unsigned=True)
         base = f.convert("ptrtoint", self.memory, I64)
+        if most is not None:
+            limited = f.alloca(I64, count + 1, 8)
+            planned = f.compare("eq", f.call(most, I32, [*arguments[:3], limited, *arguments[4:]]), 0)
+            fits = f.compare("le", f.load(limited, I64, count), self.arena_bytes, unsigned=True)
+            reserved = f.select(
+                f.and_(planned, f.and_(fits, f.compare("ge", f.load(limited, I64, count), 0))), limited, reserved
+            )
         used = const(I64, 0)
         for region in range(count):
             size = f.select(short, const(I64, 0), f.load(reserved, I64, region))
             f.store(f.add(base, used), self.regions, 2 * region)
             f.store(size, self.regions, 2 * region + 1)
             used = f.add(used, size)
-        most = f.select(f.compare("lt", self.arena_bytes, 0), const(I64, INT64_MAX), self.arena_bytes)
-        words = {USED: used, BYTES: f.and_(most, const(I64, -ALIGNMENT)), BASE: base}
+        room = f.select(f.compare("lt", self.arena_bytes, 0), const(I64, INT64_MAX), self.arena_bytes)
+        words = {USED: used, BYTES: f.and_(room, const(I64, -ALIGNMENT)), BASE: base}
         for word, value in {**words, NEEDED: f.select(short, total, const(I64, 0))}.items():
             f.store(value, self.arena, word)
 

@@ -35,6 +35,11 @@ class ExportTarget:
     def architecture(self) -> str:
         return self.processor.triple.partition("-")[0]
 
+    @property
+    def has_javascript(self) -> bool:
+        """Whether JavaScript runs the code: a module and what calls it are a part of the export."""
+        return self.architecture == "wasm32"
+
 
 _AVX2 = "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt"
 _LINUX = "unknown-linux-gnu"
@@ -80,6 +85,18 @@ def export_target(names: str | Sequence[str] | None) -> ExportTarget:
     if not chosen:
         raise ArgumentError(f"target must name at least one of {', '.join(TARGETS)}, got none")
     return TARGETS[chosen[0]] if len(chosen) == 1 else _joined(chosen)
+
+
+def own_levels() -> ExportTarget:
+    """The target that joins all levels of processors like this one."""
+    own = export_target(None)
+    return export_target([t.name for t in _LISTED if t.architecture == own.architecture])
+
+
+def asking(target: ExportTarget) -> ExportTarget:
+    """The target whose code asks the processor whether it has the level, also where it is for one level; of x86-64 alone, as targets of
+    other architectures have one level."""
+    return replace(target, several=target.levels) if target.architecture == "x86_64" else target
 
 
 def _joined(names: Sequence[str]) -> ExportTarget:

@@ -25,7 +25,8 @@ class Report:
     `kernels` count what was compiled; `compiled_after_first_call`, programs compiled since. `rebuilt`: why a saved model was compiled
     again instead of loaded. `policy`: that of sizes, in words, if there is one; `variants`: programs for some sizes that it asked for.
     `notes`: what the importer took for granted that the model does not say. `columns`: outputs that are lists of maps in the model, and
-    the labels of their columns."""
+    the labels of their columns. `precision`: what contractions of f32 multiply; `narrowed`: the nodes in which that is not f32, and
+    `kept_exact` those in which it is on demand; `example_errors`: the largest relative error of each example, if there were some."""
 
     imported_dyn: int = 0
     became_static: int = 0
@@ -44,6 +45,10 @@ class Report:
     policy: str = ""
     variants: list[SizeVariant] = field(default_factory=list)
     columns: list[tuple[str, Sequence[Any]]] = field(default_factory=list)
+    precision: str = "exact"
+    narrowed: list[str] = field(default_factory=list)
+    kept_exact: list[str] = field(default_factory=list)
+    example_errors: list[float] = field(default_factory=list)
     _inner: list[float] = field(default_factory=lambda: [0.0])
 
     @contextmanager
@@ -102,6 +107,13 @@ class Report:
             f"{counted(self.programs, 'program')}; {seconds}",
         ]
         lines += self.notes
+        if self.precision != "exact":
+            count = len(self.narrowed)
+            who = f"{counted(count, 'node')} {'multiplies' if count == 1 else 'multiply'}"
+            lines.append(f"precision {self.precision}: {who} numbers rounded to it, with sums in f32")
+            lines += [f"  {node}" for node in self.narrowed]
+            lines += [f"  exact: {node}" for node in self.kept_exact]
+            lines += [f"  largest relative error of example {k}: {e:.2g}" for k, e in enumerate(self.example_errors)]
         if self.policy:
             unused = "" if self.variants else "; no call has asked for code of its own"
             lines.append(f"policy of sizes: {self.policy}{unused}")

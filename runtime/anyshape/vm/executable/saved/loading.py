@@ -69,6 +69,7 @@ def load(
             kept = [] if unfit else _programs(container, options)
         except NOT_A_RECORD as e:
             raise container.refusal(f"its record is not as `save` writes it ({e!r})") from e
+    report.precision = options.precision
     compiler = Compiler(options, report, threading.RLock(), compute=folding(options))
     record = container.record
     if kept:

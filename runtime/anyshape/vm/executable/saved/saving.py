@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from anyshape.vm.executable.executable import Executable
 
 Record = dict[str, Any]
-KEPT_OPTIONS = ("executor", "target", "kernels", "fuse", "growth")
+KEPT_OPTIONS = ("executor", "target", "kernels", "fuse", "growth", "precision", "exact_nodes")
 """Options that decide what is compiled; the process that loads the file decides the others."""
 
 

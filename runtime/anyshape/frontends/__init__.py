@@ -1,0 +1,1 @@
+"""Models of other formats as functions of ops: ONNX (`onnx/`), PyTorch (`torch/`), and symbolic shapes (`symbolic_shapes/`)."""

@@ -1,0 +1,237 @@
+"""Loops around a body: nests of them, shares of parts, and whole vectors with a masked rest.
+
+In: loop variables, the one that runs along the lanes, how many vectors a block has, accumulators, a body. Out: instructions, and the
+accumulators after the last iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from anyshape.lower.emit.loops.empty_loops import Spans
+from anyshape.lower.emit.values.context import KernelContext, Range
+from anyshape.lower.emit.values.levels import Iteration
+from anyshape.lower.emit.values.value import Vector
+from anyshape.lower.ir.dag import LoopVar
+from anyshape.lower.llvm.types import I32, I64, Val, const
+
+Accumulators = list[list[Val]]
+"""Accumulators of each reduction, one per copy."""
+
+CarryingBody = Callable[[Accumulators], Accumulators]
+WRITTEN_OUT = 4
+"""Iterations of an innermost loop that is unrolled: pairs of a complex number, corners of a box, channels of a picture, for which counting
+would cost as much as an iteration."""
+
+
+def nest(
+    ctx: KernelContext,
+    variables: Sequence[LoopVar],
+    body: Callable[[], None],
+    *,
+    vector: LoopVar | None = None,
+    tiers: Sequence[int] = (),
+    split: bool = False,
+    spans: Spans | None = None,
+    overlaps: bool = False,
+) -> None:
+    """Loops over the variables, outermost first, around a body that accumulates nothing. `split`: the outermost one is shared out;
+    `overlaps`: elements may be computed twice, so that a row of at least one vector ends with one that overlaps the one before it."""
+    run = _carrying_nothing(body)
+    nest_carrying(ctx, variables, [], run, vector=vector, tiers=tiers, split=split, spans=spans, overlaps=overlaps)
+
+
+def nest_carrying(
+    ctx: KernelContext,
+    variables: Sequence[LoopVar],
+    sums: Accumulators,
+    body: CarryingBody,
+    *,
+    vector: LoopVar | None = None,
+    tiers: Sequence[int] = (),
+    split: bool = False,
+    spans: Spans | None = None,
+    overlaps: bool = False,
+) -> Accumulators:
+    """Loops over the variables around a body with accumulators, which are carried through all of the loops."""
+    if not variables:
+        return body(sums)
+    v, levels = variables[0], ctx.levels
+    if v is vector:
+        range_ = vector_share(ctx, v, tiers, split) if spans is None else spans.of(v)
+        return _blocks_and_rest(ctx, v, tiers, range_, sums, body, overlaps)
+    whole = (const(I64, 0), ctx.sizes.of(v.extent)) if spans is None else spans.of(v)
+    few = 0 if split or len(variables) > 1 else _written_out(ctx, whole)
+    if few:
+        for index in range(few):
+            with levels.section():
+                levels.bind(v, const(I64, index))
+                sums = body(sums)
+        return sums
+    first, last = ctx.parts.share(whole[1]) if split else whole
+    with levels.loop(first, last, 1, flat(sums), certain=ctx.values.has_positions(v)) as iteration:
+        levels.bind_iteration(v, iteration.index)
+        carried = shaped(iteration.carried, sums)
+        inside = variables[1:]
+        inner = nest_carrying(ctx, inside, carried, body, vector=vector, tiers=tiers, spans=spans, overlaps=overlaps)
+        iteration.next(flat(inner))
+    return shaped(iteration.results, sums)
+
+
+def _carrying_nothing(body: Callable[[], None]) -> CarryingBody:
+    def run(sums: Accumulators) -> Accumulators:
+        body()
+        return sums
+
+    return run
+
+
+def _written_out(ctx: KernelContext, range_: Range) -> int:
+    """How many iterations of an innermost loop around vectors are unrolled, or 0: what they have in common, a byte of several codes, say,
+    is then read once."""
+    first, last = range_
+    count = 0 if last.number is None or first.number != 0 else int(last.number)
+    return count if ctx.values.vector is not None and count <= WRITTEN_OUT else 0
+
+
+def vector_share(ctx: KernelContext, v: LoopVar, tiers: Sequence[int], split: bool) -> Range:
+    """The range of the loop that this part runs: its share if the loop is shared out."""
+    extent = ctx.sizes.of(v.extent)
+    return ctx.parts.share(extent, tiers[0] * ctx.lanes if tiers else ctx.lanes) if split else (const(I64, 0), extent)
+
+
+def vector_range(ctx: KernelContext, v: LoopVar, tiers: Sequence[int], range_: Range, body: Callable[[], None]) -> None:
+    """Emits blocks of `tiers` vectors, largest first, then what is left in masked single vectors.
+
+    One masked vector at most is left if the last tier is 1. Where blocks are large because accumulators wait for their own latency, several
+    vectors that are left are one masked block.
+    """
+    _blocks_and_rest(ctx, v, tiers, range_, [], _carrying_nothing(body))
+
+
+def masked_vectors(ctx: KernelContext, v: LoopVar, range_: Range, body: Callable[[], None]) -> None:
+    """Emits single vectors over a range, each with a mask."""
+    f, (first, last) = ctx.f, range_
+    with ctx.levels.loop(first, last, ctx.lanes) as iteration:
+        left = f.smin(f.sub(last, iteration.index), ctx.lanes)
+        vector = Vector(v, ctx.lanes, (f.tail_mask(f.convert("trunc", left, I32), ctx.lanes),))
+        _block(ctx, vector, iteration.index, [], _carrying_nothing(body))
+
+
+def _blocks_and_rest(
+    ctx: KernelContext,
+    v: LoopVar,
+    tiers: Sequence[int],
+    range_: Range,
+    sums: Accumulators,
+    body: CarryingBody,
+    overlaps: bool = False,
+) -> Accumulators:
+    if overlaps and not sums:
+        range_, tiers = (_overlapping(ctx, v, tiers, range_, body), range_[1]), ()
+    f, levels, lanes = ctx.f, ctx.levels, ctx.lanes
+    first, last = range_
+    at_once = tiers[-1] if len(tiers) > 1 and not sums and f.target.masks else 1
+    tiers = [t for t in tiers if not isinstance(v.extent, int) or t * lanes <= v.extent]
+    depth, certain = _known_since(ctx, v, range_), ctx.values.has_positions(v)
+    with levels.at(depth):
+        start, count = first, f.sub(last, first)
+        stops = [f.add(start, f.and_(count, -copies * lanes)) for copies in tiers]
+    for copies, stop in zip(tiers, stops, strict=True):
+        part = [s[:copies] for s in sums]
+        with levels.loop(first, stop, copies * lanes, flat(part), certain=certain) as iteration:
+            vector = Vector(v, lanes, (None,) * copies)
+            iteration.next(flat(_block(ctx, vector, iteration.index, shaped(iteration.carried, part), body)))
+        sums = _replaced(sums, shaped(iteration.results, part))
+        first = stop
+    if at_once > 1:
+        first = _rest_at_once(ctx, v, (first, last), at_once, body, certain)
+    part = [s[:1] for s in sums]
+    once = bool(tiers) and tiers[-1] == 1
+    if (
+        once
+        and isinstance(v.extent, int)
+        and v.extent % lanes == 0
+        and range_[0].number == 0
+        and last.number == v.extent
+    ):
+        return sums
+    with _rest(ctx, (first, last), flat(part), once, certain) as (iteration, index):
+        with levels.at(depth if once else levels.innermost):
+            left = f.smin(f.sub(last, index), lanes)
+            mask = f.tail_mask(f.convert("trunc", left, I32), lanes)
+        vector = Vector(v, lanes, (mask,))
+        iteration.next(flat(_block(ctx, vector, index, shaped(iteration.carried, part), body)))
+    return _replaced(sums, shaped(iteration.results, part))
+
+
+def _overlapping(ctx: KernelContext, v: LoopVar, tiers: Sequence[int], range_: Range, body: CarryingBody) -> Val:
+    """Emits blocks of vectors without masks, then single ones, of which the last ends where the range does and overlaps the one before it;
+    returns where what is left begins: the end, or the beginning of a range of less than a vector."""
+    f, levels, lanes = ctx.f, ctx.levels, ctx.lanes
+    first, last = range_
+    certain = ctx.values.has_positions(v)
+    with levels.at(_known_since(ctx, v, range_)):
+        start, count, final = first, f.sub(last, first), f.sub(last, lanes)
+        blocks = [t for t in tiers if t > 1 and not (isinstance(v.extent, int) and t * lanes > v.extent)]
+        stops = [f.add(start, f.and_(count, -copies * lanes)) for copies in blocks]
+        end = f.select(f.compare("ge", count, lanes), last, first)
+    for copies, stop in zip([*blocks, 1], [*stops, end], strict=True):
+        with levels.loop(first, stop, copies * lanes, [], certain=certain) as iteration:
+            index = iteration.index if copies > 1 else f.smin(iteration.index, final)
+            _block(ctx, Vector(v, lanes, (None,) * copies), index, [], body)
+        first = stop
+    return end
+
+
+def _rest_at_once(ctx: KernelContext, v: LoopVar, range_: Range, copies: int, body: CarryingBody, certain: bool) -> Val:
+    """Emits a rest of more than one vector as one masked block; returns where the loop over single vectors begins."""
+    f, lanes = ctx.f, ctx.lanes
+    first, last = range_
+    left = f.sub(last, first)
+    several = f.compare("gt", left, lanes)
+    with ctx.levels.when(several, certain=certain):
+        count = f.convert("trunc", left, I32)
+        masks = tuple(f.tail_mask(count, lanes, copy * lanes) for copy in range(copies))
+        _block(ctx, Vector(v, lanes, masks), first, [], body)
+    return f.select(several, last, first)
+
+
+def _known_since(ctx: KernelContext, v: LoopVar, range_: Range) -> int:
+    """The outermost level at which both ends exist: those of a whole row are the same for all rows."""
+    first, last = range_
+    whole = first.number == 0 and last == ctx.sizes.of(v.extent)
+    return ctx.levels.step_depth((v.extent,)) if whole else ctx.levels.innermost
+
+
+@contextmanager
+def _rest(
+    ctx: KernelContext, range_: Range, carried: Sequence[Val], once: bool, certain: bool
+) -> Iterator[tuple[Iteration, Val]]:
+    first, last = range_
+    if once:
+        with ctx.levels.when(ctx.f.compare("lt", first, last), carried, certain=certain) as iteration:
+            yield iteration, first
+    else:
+        with ctx.levels.loop(first, last, ctx.lanes, carried, certain=certain) as iteration:
+            yield iteration, iteration.index
+
+
+def _block(ctx: KernelContext, vector: Vector, index: Val, sums: Accumulators, body: CarryingBody) -> Accumulators:
+    ctx.levels.bind_iteration(vector.variable, index)
+    with ctx.values.along(vector):
+        return body(sums)
+
+
+def flat(sums: Accumulators) -> list[Val]:
+    return [v for s in sums for v in s]
+
+
+def shaped(values: Sequence[Val], like: Accumulators) -> Accumulators:
+    rest = iter(values)
+    return [[next(rest) for _ in s] for s in like]
+
+
+def _replaced(sums: Accumulators, part: Accumulators) -> Accumulators:
+    return [[*new, *old[len(new) :]] for old, new in zip(sums, part, strict=True)]

@@ -1,0 +1,104 @@
+"""The epilogue of a product: the stores, whose values are computed of the sums while these are in registers.
+
+What depends on columns only is emitted once per vector of columns, the rest per row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from anyshape.lower import gemm
+from anyshape.lower.emit.products.product_operands import bind_row, in_batch
+from anyshape.lower.emit.values.context import KernelContext
+from anyshape.lower.emit.values.value import Vector
+from anyshape.lower.ir.dag import DagNode, Load
+from anyshape.lower.ir.stores import below
+from anyshape.lower.llvm.builder import FunctionBuilder
+from anyshape.lower.llvm.types import I64, Val
+from anyshape.lower.schedule.products import Product, WindowRows
+
+
+class ProductEpilogue:
+    """Emits the stores of a product for the rows and columns that the template has sums of."""
+
+    def __init__(self, ctx: KernelContext, p: Product, lanes: int) -> None:
+        self.ctx, self.p, self.lanes = ctx, p, lanes
+        self.segment: tuple[Val, Val] | None = None
+        """The row of results and the vector's start in it, inside of `segments`."""
+        self.open = ExitStack()
+        """Contexts that `columns` enters and `row` leaves."""
+
+    def segments(
+        self, f: FunctionBuilder, tile: gemm.Tile, column: Val, mask: Val | None, emit: Callable[[Val | None], None]
+    ) -> None:
+        """Loops over the rows of results that a vector of places overlaps."""
+        ctx, p, lanes = self.ctx, self.p, self.lanes
+        assert p.windows is not None
+        across, along = p.windows.staged.moving
+        pitch, width = ctx.sizes.of(p.windows.staged.pitches[0]), ctx.sizes.of(along.position.extent)
+        first = f.binary("udiv", column, pitch)
+        last = f.binary("udiv", f.add(column, lanes - 1), pitch)
+        end = f.smin(f.add(last, 1), ctx.sizes.of(across.position.extent))
+        with f.for_range(first, end) as loop:
+            begin = f.sub(column, f.mul(loop.index, pitch))
+            places = f.add(f.iota(I64, lanes), begin)
+            exists = f.compare("lt", places, width, unsigned=True)
+            self.segment = loop.index, begin
+            emit(exists if mask is None else f.and_(exists, mask))
+
+    @contextmanager
+    def at_row(self, row: Val) -> Iterator[None]:
+        """Code of the epilogue for one row; for none that is a place without a result."""
+        ctx, p, f = self.ctx, self.p, self.ctx.f
+        if not isinstance(p.a, WindowRows) or len(p.a.windows.staged.moving) == 1:
+            bind_row(ctx, p.rows, row)
+            yield
+            return
+        across, along = p.a.windows.staged.moving
+        pitch = ctx.sizes.of(p.a.windows.staged.pitches[0])
+        quotient = f.binary("udiv", row, pitch)
+        position = f.sub(row, f.mul(quotient, pitch))
+        is_result = f.compare("lt", position, ctx.sizes.of(along.position.extent))
+        with ctx.levels.when(is_result):
+            ctx.levels.bind(across.position, quotient)
+            ctx.levels.bind(along.position, position)
+            yield
+
+    def columns(self, f: FunctionBuilder, tile: gemm.Tile, column: Val, masks: gemm.Masks) -> gemm.RowBody:
+        ctx, p = self.ctx, self.p
+        self.open.enter_context(in_batch(ctx, p, tile))
+        along = p.n
+        if self.segment is not None and p.windows is not None:
+            across, along = (m.position for m in p.windows.staged.moving)
+            row, column = self.segment
+            ctx.levels.bind(across, row)
+        ctx.levels.bind(along, column)
+        self.open.enter_context(ctx.values.along(Vector(along, self.lanes, masks)))
+        self.ahead(len(masks))
+        ctx.levels.close()
+        return self.row
+
+    def ahead(self, copies: int) -> None:
+        """Emits values and addresses that do not depend on the row."""
+        ctx, p = self.ctx, self.p
+        late: set[DagNode] = set()
+        for n in below(p.stores, stop=p.sum):
+            if n is p.sum or not n.domain.isdisjoint(p.rows) or any(a in late for a in n.inputs):
+                late.add(n)
+                if isinstance(n, Load):
+                    ctx.values.pointer(n.access.tensor, n.access.address)
+            else:
+                for copy in range(copies):
+                    ctx.values.of(n, copy)
+        for s in p.stores:
+            ctx.values.pointer(s.access.tensor, s.access.address)
+
+    def row(self, f: FunctionBuilder, row: Val, sums: Sequence[Val]) -> None:
+        ctx, p = self.ctx, self.p
+        with self.open.pop_all(), ctx.levels.inner(), self.at_row(row):
+            for copy, vector in enumerate(sums):
+                ctx.levels.define(p.sum, copy, vector)
+            for s in p.stores:
+                for copy in range(len(sums)):
+                    ctx.values.store(s.access, ctx.values.of(s.value, copy), copy)

@@ -1,0 +1,269 @@
+"""Operands of products that do not lie in memory: columns and rows that are computed, gathered, or read by taps from a copy of windows.
+
+In: a product. Out: what the template of products calls to fill its panels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+from anyshape.dims import Size
+from anyshape.equations import Tensor
+from anyshape.lower import gemm
+from anyshape.lower.analyse.windows import Windows
+from anyshape.lower.emit.loops.nest import nest
+from anyshape.lower.emit.values import elementwise
+from anyshape.lower.emit.values.context import KernelContext
+from anyshape.lower.emit.values.value import Vector
+from anyshape.lower.emit.windowed.taps import all_inside, are_few, at_taps, tap_bounds
+from anyshape.lower.emit.windowed.windows import fill
+from anyshape.lower.ir.dag import DagNode, LoopVar
+from anyshape.lower.llvm.builder import FunctionBuilder
+from anyshape.lower.llvm.types import F32, I8, I16, I32, I64, Val, const
+from anyshape.lower.schedule.products import ComputedColumns, GatheredRows, Product, WindowColumns, WindowRows
+
+
+@contextmanager
+def in_batch(ctx: KernelContext, p: Product, tile: gemm.Tile) -> Iterator[None]:
+    """Code of the template, in which a batch is open."""
+    with ctx.levels.inner():
+        for v, index in zip(p.batch, tile.batch, strict=True):
+            ctx.levels.bind(v, index)
+        yield
+
+
+def bind_row(ctx: KernelContext, rows: Sequence[LoopVar], row: Val) -> None:
+    """Binds the variables that the rows of a gathered operand count."""
+    for v in reversed(rows[1:]):
+        size = ctx.sizes.of(v.extent)
+        quotient = ctx.f.binary("udiv", row, size)
+        ctx.levels.bind(v, ctx.f.sub(row, ctx.f.mul(quotient, size)))
+        row = quotient
+    ctx.levels.bind(rows[0], row)
+
+
+@dataclass(frozen=True, slots=True)
+class _WindowVectors:
+    """Number of vectors of places of a copy of windows, along the variable that counts these."""
+
+    windows: Windows[DagNode]
+    along: LoopVar
+    vectors: int
+
+
+@dataclass(frozen=True, slots=True)
+class _WordsOf:
+    """Words of elements of consecutive k: `join` makes them of a vector of each, `nothing` is multiplied as 0."""
+
+    nothing: Val
+    join: Callable[[FunctionBuilder, list[Val]], Val]
+
+
+def _words_of_bytes(lanes: int, side: gemm.Side) -> _WordsOf:
+    nothing = const(I8.vector(lanes), gemm.SIGN if side.flips else 0)
+    return _WordsOf(nothing, lambda f, rows: gemm.words_of(f, rows, side))
+
+
+def _words_of_pairs(lanes: int) -> _WordsOf:
+    return _WordsOf(const(F32.vector(lanes), 0), lambda f, rows: gemm.pair_words(f, rows[0], rows[1]))
+
+
+class OperandCode:
+    """Emits the code that packs the operands of a product."""
+
+    def __init__(self, ctx: KernelContext, p: Product) -> None:
+        self.ctx, self.p = ctx, p
+        self.element = elementwise.register_type(p.sum.dtype)
+        self.tiles = gemm.tiles_for(ctx.f.target, self.element)
+        self.per = 1 if p.words is None else p.words.per(ctx.f.target)
+        """Elements of a word."""
+
+    def columns(self, b: ComputedColumns | WindowColumns) -> gemm.Packed:
+        """Returns how the template packs columns."""
+        if isinstance(b, ComputedColumns):
+            return gemm.Packed(partial(self._pack, b))
+        places, codes = _WindowVectors(b.windows, self.p.n, self.tiles.vectors), self.p.codes
+        return gemm.Packed(
+            self._of_taps(places, None if codes is None else codes.b, b.sums), partial(self._stage, b.windows)
+        )
+
+    def rows(self, a: GatheredRows | WindowRows) -> gemm.Packed | gemm.Gathered:
+        """Returns how the template packs or gathers rows."""
+        if isinstance(a, GatheredRows):
+            return gemm.Gathered(partial(self._gather, a))
+        places, codes = _WindowVectors(a.windows, self.p.m, -(-self.tiles.rows // self.tiles.lanes)), self.p.codes
+        return gemm.Packed(
+            self._of_taps(places, None if codes is None else codes.a, None), partial(self._stage, a.windows)
+        )
+
+    def _of_taps(self, places: _WindowVectors, side: gemm.Side | None, total: Tensor | None) -> gemm.Packer:
+        """Returns how places of a copy of windows are packed. `side`: what their bytes are, if they are bytes; their sums go to `total`."""
+        if side is not None:
+            return partial(self._pack_words, places, _words_of_bytes(self.tiles.lanes, side), total)
+        if self.per == 2:
+            return partial(self._pack_words, places, _words_of_pairs(self.tiles.lanes), None)
+        return partial(self._pack_taps, places)
+
+    def _stage(self, windows: Windows[DagNode], f: FunctionBuilder, tile: gemm.Tile) -> None:
+        """Fills the copy of the windows, once a batch."""
+        with in_batch(self.ctx, self.p, tile):
+            fill(self.ctx, windows.staged)
+
+    def _pack_taps(
+        self, places: _WindowVectors, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val
+    ) -> None:
+        """Packs vectors of places of the copy of windows, for every channel and tap, past the last place too."""
+        ctx, lanes, windows, vectors = self.ctx, self.tiles.lanes, places.windows, places.vectors
+
+        def body() -> None:
+            step = const(I64, 0)
+            for v in windows.staged.channels:
+                step = f.add(f.mul(step, ctx.sizes.of(v.extent)), ctx.levels.indices[v])
+            place = f.gep(to, f.mul(f.mul(step, len(windows.taps)), width), self.element)
+            for k, tap in enumerate(windows.taps):
+                for copy in range(vectors):
+                    at = f.add(f.mul(width, k), copy * lanes)
+                    f.store(self._as_packed(f.splat(ctx.values.of(tap, copy), lanes)), place, at)
+
+        with in_batch(ctx, self.p, tile), ctx.values.along(Vector(places.along, lanes, (None,) * vectors)):
+            ctx.levels.bind(places.along, first)
+            nest(ctx, windows.staged.channels, body)
+
+    def _pack_words(
+        self, places: _WindowVectors, of: _WordsOf, total: Tensor | None,
+        f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val,
+    ) -> None:  # fmt: skip
+        """Packs words of consecutive taps, for so many channels together that these fill whole words, and the sums of bytes into
+        `total`."""
+        ctx, lanes, windows, vectors = self.ctx, self.tiles.lanes, places.windows, places.vectors
+        taps, per, codes = windows.taps, self.per, self.p.codes
+        together = per // math.gcd(per, len(taps))
+        (channel,) = windows.staged.channels or (None,)
+        channels: Size = 1 if channel is None else channel.extent
+        zero = [const(I32.vector(lanes), 0)] * (vectors if total is not None else 0)
+        with in_batch(ctx, self.p, tile), ctx.values.along(Vector(places.along, lanes, (None,) * vectors)):
+            ctx.levels.bind(places.along, first)
+            with ctx.levels.loop(0, ctx.sizes.of(channels), together, carried=zero) as group:
+                rows = [
+                    r
+                    for c in range(together)
+                    for r in self._taps_of(windows, channel, f.add(group.index, c), c, of.nothing)
+                ]
+                rows += [[of.nothing] * vectors] * (-len(rows) % per)
+                place = f.mul(f.mul(f.binary("udiv", group.index, const(I64, together)), len(rows) // per), width)
+                sums = list(group.carried)
+                for k in range(0, len(rows), per):
+                    for copy in range(vectors):
+                        word = of.join(f, [row[copy] for row in rows[k : k + per]])
+                        f.store(word, to, f.add(place, f.add(f.mul(width, k // per), copy * lanes)))
+                        if sums and codes is not None:
+                            one = f.splat(gemm.ones(f.target), lanes)
+                            sums[copy] = gemm.multiply_add_words(f, one, word, sums[copy], codes.a.unsigned)
+                group.next(sums)
+            if total is not None:
+                for copy, result in enumerate(group.results):
+                    f.store(result, ctx.memory.base(total), f.add(first, copy * lanes))
+
+    def _taps_of(
+        self, windows: Windows[DagNode], channel: LoopVar | None, index: Val, ahead: int, nothing: Val
+    ) -> list[list[Val]]:
+        """The elements of each tap of a channel; 0 of one past the last, which only the first of a group cannot be."""
+        ctx, f = self.ctx, self.ctx.f
+        lanes, taps, copies = self.tiles.lanes, windows.taps, ctx.values.copies
+        if channel is None and ahead:
+            return [[nothing] * len(copies)] * len(taps)
+        inside = None
+        with ctx.levels.inner():
+            if channel is not None:
+                together = self.per // math.gcd(self.per, len(taps))
+                if ahead and not (isinstance(channel.extent, int) and channel.extent % together == 0):
+                    last = f.sub(ctx.sizes.of(channel.extent), 1)
+                    inside = f.compare("le", index, last)
+                    index = f.smin(index, last)
+                ctx.levels.bind(channel, index)
+            rows = [[f.splat(ctx.values.of(tap, copy), lanes) for copy in copies] for tap in taps]
+        if inside is None:
+            return rows
+        return [[f.select(inside, element, nothing) for element in row] for row in rows]
+
+    def _pack(
+        self, b: ComputedColumns, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val
+    ) -> None:
+        """Packs one panel of columns: for every value of the summed variables, two vectors of them."""
+        ctx, p, lanes = self.ctx, self.p, self.tiles.lanes
+
+        def body() -> None:
+            step = const(I64, 0)
+            for v in b.over:
+                step = f.add(f.mul(step, ctx.sizes.of(v.extent)), ctx.levels.indices[v])
+            place = f.mul(step if self.per == 1 else f.lshr(step, 1), width)
+            for copy in range(self.tiles.vectors):
+                value, at = f.splat(ctx.values.of(b.value, copy), lanes), f.add(place, copy * lanes)
+                if self.per == 1:
+                    f.store(self._as_packed(value), to, at)
+                else:
+                    self._put_half(value, step, f.gep(to, at, I32))
+
+        with in_batch(ctx, p, tile):
+            ctx.levels.bind(p.n, first)
+            masks = tuple(f.tail_mask(count, lanes, copy * lanes) for copy in range(self.tiles.vectors))
+            with ctx.values.along(Vector(p.n, lanes, masks)):
+                nest(ctx, b.over, body)
+
+    def _as_packed(self, value: Val) -> Val:
+        """An element as a word of its own has it."""
+        return value if self.p.words is None else gemm.rounded(self.ctx.f, value)
+
+    def _put_half(self, value: Val, step: Val, at: Val) -> None:
+        """Stores elements of a step of k as the halves of words that it is: the first halves, with nothing in the second ones, or these."""
+        f, lanes = self.ctx.f, value.type.lanes
+        is_second = f.compare("ne", f.and_(step, 1), 0)
+        half = f.convert("zext", gemm.narrow(f, value), I32)
+        first = f.select(is_second, f.load(at, I32.vector(lanes)), const(half.type, 0))
+        f.store(f.or_(first, f.select(is_second, f.shl(half, 16), half)), at)
+
+    def _gather(
+        self, a: GatheredRows, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, pitch: Val, to: Val
+    ) -> None:
+        """Computes rows, one after the other, in vectors along the variable in which they are contiguous."""
+        ctx, p, lanes = self.ctx, self.p, self.tiles.lanes
+        *taps, along = a.over
+        bounds = tap_bounds([a.value], taps, along) if are_few(taps) else set()
+        element = self.element
+        if p.codes is not None:  # rows of bytes, or of what they are widened to, are words as they lie
+            element, lanes = (I8 if self.per == 4 else I16), lanes * self.per
+            ctx = replace(ctx, lanes=lanes)
+        elif self.per == 2:
+            element = I16
+
+        def body() -> None:
+            step = const(I64, 0)
+            for v in a.over:
+                step = f.add(f.mul(step, ctx.sizes.of(v.extent)), ctx.levels.indices[v])
+            for copy in range(len(ctx.values.copies)):
+                at = f.gep(place, f.add(step, copy * lanes), element)
+                value = f.splat(ctx.values.of(a.value, copy), lanes)
+                if p.codes is not None:
+                    value = gemm.digits(f, value, p.codes.a)
+                else:
+                    value = gemm.narrow(f, value) if element is I16 else self._as_packed(value)
+                f.store(value, at)
+
+        with in_batch(ctx, p, tile), ctx.levels.loop(0, count, 1) as iteration:
+            place = f.gep(to, f.mul(iteration.index, pitch), self.element)
+            bind_row(ctx, a.rows, f.add(first, iteration.index))
+            if not bounds:
+                nest(ctx, a.over, body, vector=along, tiers=(4, 1))
+            else:
+                inside = all_inside(ctx, taps, bounds)
+                with ctx.levels.when(inside), ctx.values.held(bounds):
+                    for _ in at_taps(ctx, taps):
+                        nest(ctx, [along], body, vector=along, tiers=(4, 1))
+                with ctx.levels.when(f.not_(inside)):
+                    nest(ctx, a.over, body, vector=along, tiers=(4, 1))
+            if element is I16 and p.codes is None:  # the second half of a last word
+                f.store(const(I16, 0), place, ctx.sizes.of(p.k.extent))

@@ -1,0 +1,144 @@
+"""Recurrences as code: a loop over positions, inside the loops over rows or around products and rows.
+
+In: a `Recurrence`. Out: instructions. The position is a symbol like those of dims, with a value only inside its loop
+(`Levels.stepping`). Rows of steps carry what they have just computed in registers; they are shared out to the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+
+from anyshape.equations import Tensor
+from anyshape.lower.analyse.classify import cost
+from anyshape.lower.emit.loops.nest import nest
+from anyshape.lower.emit.products.product import OfBlock
+from anyshape.lower.emit.values import elementwise
+from anyshape.lower.emit.values.context import KernelContext
+from anyshape.lower.emit.values.levels import Iteration
+from anyshape.lower.ir.dag import Load
+from anyshape.lower.llvm.types import I64, Val, const
+from anyshape.lower.schedule.products import PhaseStep
+from anyshape.lower.schedule.recurrence import ROWS, Positions, Recurrence, RowForm, StepForm
+
+Emit = Callable[[PhaseStep, OfBlock | None], None]
+LIGHT_CYCLES = 20
+"""Most cycles of a row's step with which memory decides: half of the registers then carry a row, whose parts lie in memory side by side."""
+
+
+def emit_recurrence(ctx: KernelContext, r: Recurrence, written: frozenset[Tensor], emit: Emit, split: bool) -> None:
+    """Emits a recurrence. `emit` writes a step; `split`: rows, or the loops around the positions, may be shared out to the parts."""
+    form = r.form
+    if isinstance(form, RowForm):
+        _rows(ctx, r.positions, form, split)
+        return
+    rows = form.rows
+    if rows is None:
+        nest(ctx, form.around, lambda: _steps(ctx, r.positions, form, written, emit), split=split)
+        return
+    with nullcontext() if split else ctx.parts.undivided():
+        first, last = ctx.parts.share(ctx.sizes.of(rows.all))
+    levels, count = ctx.levels, ctx.f.sub(last, first)
+    ctx.memory.bound(rows.count, rows.all)
+    with (
+        levels.when(ctx.f.compare("gt", count, 0)),
+        levels.step_to(rows.first, first),
+        levels.step_to(rows.count, count),
+    ):
+        _steps(ctx, r.positions, form, written, emit)
+
+
+def _steps(ctx: KernelContext, along: Positions, form: StepForm, written: frozenset[Tensor], emit: Emit) -> None:
+    block = None if form.rows is None else OfBlock(form.rows.all, form.rows.all, None)
+
+    def each(steps: Iterable[PhaseStep]) -> None:
+        for step in steps:
+            with ctx.levels.phase(written):
+                emit(step, block)
+
+    with ctx.parts.undivided(), _positions(ctx, along, ()):
+        if form.where is None:
+            each(form.steps)
+            return
+        with ctx.levels.phase(written):
+            holds = ctx.values.of(form.where)
+        with ctx.levels.when(holds):
+            each(form.steps)
+        with ctx.levels.when(ctx.f.not_(holds)):
+            each(form.otherwise)
+
+
+@contextmanager
+def _positions(ctx: KernelContext, along: Positions, carried: tuple[Val, ...]) -> Iterator[Iteration]:
+    """The loop over the positions, in which the symbol has a value."""
+    extent = ctx.sizes.of(along.extent)
+    with ctx.levels.loop(const(I64, 0), extent, 1, carried) as iteration:
+        at = ctx.f.sub(ctx.f.sub(extent, 1), iteration.index) if along.backward else iteration.index
+        with ctx.levels.step_to(along.symbol, at):
+            yield iteration
+
+
+def _rows(ctx: KernelContext, along: Positions, form: RowForm, split: bool) -> None:
+    inner = frozenset(form.variables)
+    heavy = sum(cost(s.value, inner) for s in form.stores)
+    many = ctx.f.target.vector_registers // 2 // max(len(form.carried), 1)
+    wide = () if heavy > LIGHT_CYCLES else (many, 4) if many > 4 else (4,)
+    tiers = () if form.vector is None else (*wide, 1)
+
+    if not form.variables and split:
+        with ctx.levels.when(ctx.parts.is_first(), certain=True):
+            _steps_of_row(ctx, along, form)
+        return
+    if form.several is not None:
+        _several_rows(ctx, along, form, form.several, split)
+        return
+    nest(ctx, form.variables, lambda: _steps_of_row(ctx, along, form), vector=form.vector, tiers=tiers, split=split)
+
+
+def _steps_of_row(ctx: KernelContext, along: Positions, form: RowForm) -> None:
+    values, copies = ctx.values, ctx.values.copies
+    pairs = [(load, store, c) for load, store in form.carried for c in values.copies_of(load)]
+    first = tuple(_first(ctx, along, [(load, c) for load, _, c in pairs]))
+    with _positions(ctx, along, first) as iteration:
+        for (load, _, copy), value in zip(pairs, iteration.carried, strict=True):
+            ctx.levels.define(load, copy if values.varies(load) else -1, value)
+        for s in form.stores:
+            stored = [values.of(s.value, copy) for copy in copies]
+            for copy in copies if s.access.tensor not in form.dropped else ():
+                values.store(s.access, stored[copy], copy)
+        iteration.next([values.of(store.value, copy) for _, store, copy in pairs])
+
+
+def _several_rows(ctx: KernelContext, along: Positions, form: RowForm, several: RowForm, split: bool) -> None:
+    """Emits blocks of rows that take their steps together, then rows one by one."""
+    *outer, v = form.variables
+
+    def rows() -> None:
+        whole = ctx.sizes.of(v.extent)
+        first, last = ctx.parts.share(whole) if split and not outer else (const(I64, 0), whole)
+        stop = ctx.f.add(first, ctx.f.and_(ctx.f.sub(last, first), -ROWS))
+        for start, end, step, own in ((first, stop, ROWS, several), (stop, last, 1, form)):
+            with ctx.levels.loop(start, end, step) as iteration:
+                ctx.levels.bind_iteration(v, iteration.index)
+                _steps_of_row(ctx, along, own)
+
+    nest(ctx, outer, rows, split=split)
+
+
+def _first(ctx: KernelContext, along: Positions, loads: list[tuple[Load, int]]) -> list[Val]:
+    """Values before the first position: the start of the recurrence, or anything where a condition keeps it from being used."""
+    extent = ctx.sizes.of(along.extent)
+    starts: list[Val] = []
+    with (
+        ctx.levels.section(),
+        ctx.levels.step_to(along.symbol, ctx.f.sub(extent, 1) if along.backward else const(I64, 0)),
+    ):
+        for load, copy in loads:
+            starts.append(ctx.values.of(load, copy) if ctx.memory.has(load.access.tensor) else _nothing(ctx, load))
+    return starts
+
+
+def _nothing(ctx: KernelContext, load: Load) -> Val:
+    """A placeholder for the start of a tensor without memory: a condition keeps the first position from reading it."""
+    lanes = ctx.values.lanes_of(ctx.values.varies(load))
+    return ctx.f.splat(elementwise.literal(load.dtype, 0), lanes)

@@ -1,0 +1,16 @@
+"""Values: what an expression is in registers, and what is open while code is written.
+
+In: nodes of the graph of a kernel. Out: values of `llvm`.
+
+levels          nested levels of code, each open at its end
+sizes           sizes as values: the table that the caller fills
+memory          base addresses of tensors
+elementwise     operations as instructions, one table
+byte_tables     functions of one byte, computed for all 256 of them before all loops
+code_tables     functions of codes of four bits, as permutations of a table of 16
+neighbours      vectors that have all that the lanes of a load read
+failure_report  failure reports as code
+bounds          bounds of accesses: masks of lanes, and checks
+value           values of nodes: evaluation, addresses, loads and stores
+context         what one function of a kernel works on, and its share of the work
+"""

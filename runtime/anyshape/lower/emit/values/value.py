@@ -1,0 +1,481 @@
+"""Values of nodes: evaluation with memo and hoisting, addresses, loads and stores.
+
+In: nodes, the open levels, and the vector (which variable runs along the lanes, how many copies, their masks). Out:
+instructions at the outermost level that has all they need. A copy is one vector of an unrolled block; what does not vary
+along the lanes is a scalar, emitted once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from anyshape import dims
+from anyshape.dims import Size
+from anyshape.dtypes import BOOL
+from anyshape.dtypes import I64 as INT64
+from anyshape.equations import Tensor
+from anyshape.lower.emit.values import byte_tables, code_tables, elementwise
+from anyshape.lower.emit.values.bounds import check_access, lanes_inside
+from anyshape.lower.emit.values.failure_report import ReportedElements
+from anyshape.lower.emit.values.levels import Buffer, Levels
+from anyshape.lower.emit.values.memory import Memory
+from anyshape.lower.emit.values.neighbours import Window, from_window
+from anyshape.lower.emit.values.sizes import SizeTable
+from anyshape.lower.ir.dag import (
+    Access,
+    Affine,
+    Constant,
+    DagNode,
+    IndexBound,
+    Load,
+    LoopIndex,
+    LoopVar,
+    Operation,
+    Reduction,
+    SizeValue,
+    is_nonpositive,
+    walk,
+)
+from anyshape.lower.ir.padded import PaddedLoad, padded_load
+from anyshape.lower.llvm.gathering import every, pick
+from anyshape.lower.llvm.types import I64, Val, const, const_vector
+from anyshape.lower.llvm.vecmath import exp
+
+CLOSE = (2,)
+"""Steps of elements that are shuffled out of whole vectors: at step 2 half of what two loads bring is used, at larger steps as many lines
+are read as by a gather."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """Lane l of copy u is position base + u * lanes + l of `variable`; `masks` tell which lanes exist (None: all)."""
+
+    variable: LoopVar
+    lanes: int
+    masks: tuple[Val | None, ...]
+
+    @property
+    def copies(self) -> int:
+        return len(self.masks)
+
+
+class Values:
+    """Values of nodes. `vector` is what runs along the lanes where code is emitted now, `holding` the bounds that hold there: loads along
+    the vector need no mask for them. `populated` are extents that are not 0 there."""
+
+    def __init__(self, levels: Levels, sizes: SizeTable, memory: Memory, reported: ReportedElements) -> None:
+        self.f, self.levels, self.sizes, self.memory, self.reported = levels.f, levels, sizes, memory, reported
+        self.vector: Vector | None = None
+        self.holding: set[IndexBound] = set()
+        self.populated: frozenset[Size] = frozenset()
+        self.windows: dict[tuple[Access, int], Window] = {}
+        """Windows that hold where code is emitted now, by load and copy."""
+        self.apart: set[Tensor] = set()
+        """Copies whose elements lie by remainder, so that taps are read at many places."""
+
+    @contextmanager
+    def along(self, vector: Vector) -> Iterator[None]:
+        """Code whose values are vectors along a variable."""
+        outer, self.vector = self.vector, vector
+        yield
+        self.vector = outer
+
+    @contextmanager
+    def populating(self, extents: Iterable[Size]) -> Iterator[None]:
+        """Code that runs only where these extents are not 0."""
+        outer, self.populated = self.populated, self.populated.union(extents)
+        yield
+        self.populated = outer
+
+    def has_positions(self, v: LoopVar) -> bool:
+        """Whether the extent of a variable is known not to be 0 where code is emitted."""
+        return v.extent in self.populated or dims.ge(v.extent, 1) is True
+
+    @property
+    def copies(self) -> range:
+        """Numbers of the copies of a value that varies along the vector."""
+        return range(1 if self.vector is None else self.vector.copies)
+
+    def copies_of(self, n: DagNode) -> range:
+        return self.copies if self.varies(n) else range(1)
+
+    # nodes
+
+    def varies(self, n: DagNode) -> bool:
+        return self.vector is not None and self.vector.variable in n.domain
+
+    def lanes_of(self, varies: bool) -> int:
+        return self.vector.lanes if varies and self.vector is not None else 0
+
+    def of(self, n: DagNode, copy: int = 0) -> Val:
+        varies = self.varies(n)
+        key = (n, copy if varies else -1)
+        value = self.levels.find(key)
+        if value is not None:
+            return value
+        depth = self.levels.depth(n)
+        with self.levels.at(depth):
+            return self.levels.remember(key, self._emit(n, copy, varies))
+
+    def _emit(self, n: DagNode, copy: int, varies: bool) -> Val:
+        held = self.levels.buffer(n)
+        if held is not None:
+            return self.from_buffer(held[0], n, copy)
+        match n:
+            case Constant(number):
+                return elementwise.literal(n.dtype, number)
+            case SizeValue(dims.Cond() as condition):
+                return elementwise.convert(self.f, self.f.compare("ne", self.sizes.of(condition), 0), BOOL, n.dtype)
+            case SizeValue(size):
+                return elementwise.convert(self.f, self.sizes.of(size), INT64, n.dtype)
+            case LoopIndex(variable):
+                return elementwise.convert(self.f, self.position(variable, copy), INT64, n.dtype)
+            case Load(access):
+                return self.load(access, copy, varies)
+            case Operation():
+                return self._operation(n, copy)
+            case Reduction():
+                raise RuntimeError("a reduction is used before it is computed")
+
+    def _operation(self, n: Operation, copy: int) -> Val:
+        padded = padded_load(n)
+        if padded is not None:
+            return self.padded_value(n, padded, copy)
+        looked_up = self._looked_up(n, copy) if self.f.target.permutes_bytes else None
+        if looked_up is None and self.f.target.scalef and self.lanes_of(self.varies(n)) == code_tables.CODES:
+            looked_up = self._decoded(n, copy)
+        if looked_up is not None:
+            return looked_up
+        wide = n.dtype.is_float and n.dtype.bits >= 32
+        if n.name == "div" and wide and self._by_reduction(n):
+            return self.f.mul(*self._level(self.of(n.args[0], copy), self.reciprocal(n.args[1], copy)))
+        args = [self.of(a, copy) for a in n.args]
+        if n.name == "exp" and wide and is_nonpositive(n.args[0]):
+            return exp(self.f, args[0], nonpositive=True)
+        return elementwise.apply(self.f, n.name, n.dtype, args, [a.dtype for a in n.args])
+
+    def padded_value(self, n: DagNode, padded: PaddedLoad, copy: int) -> Val:
+        """The load, or the pad outside of its bounds; where the load's own mask leaves lanes out, they are zero already."""
+        value, outside = self.of(padded.load, copy), padded.outside
+        inside = self.inside([b for b in padded.load.access.bounds if b not in self.holding], copy)
+        zero = isinstance(outside, Constant) and outside.value == 0 and math.copysign(1, outside.value) > 0
+        if inside is None or (zero and value.type.lanes):
+            return value
+        other = self.of(outside)
+        lanes = max(value.type.lanes, inside.type.lanes)
+        if lanes:
+            value, other = self.f.splat(value, lanes), self.f.splat(other, lanes)
+        return self.f.select(inside, value, other)
+
+    def _looked_up(self, n: Operation, copy: int) -> Val | None:
+        """The value from a table of all bytes, if it is a function of one."""
+        function = byte_tables.byte_function(n)
+        if function is None or any(self.levels.depth(m) > 0 for m in function.fixed):
+            return None
+        keys = [("byte table", n, k) for k in range(byte_tables.PARTS)]
+        table = [part for k in keys if (part := self.levels.find(k)) is not None]
+        if not table:
+            with self.levels.at(0):
+                parts = byte_tables.fill(self.f, function, self.of)
+                table = [self.levels.remember(k, part) for k, part in zip(keys, parts, strict=True)]
+        return byte_tables.look_up(self.f, table, self.of(function.of, copy))
+
+    def _decoded(self, n: Operation, copy: int) -> Val | None:
+        """The value from a table of 16, if it is a function of a code of four bits that varies along the lanes."""
+        function = code_tables.code_function(n)
+        if function is None or not self.varies(function.of):
+            return None
+        table = self.levels.find(("codes", n))
+        if table is None:
+            with self.levels.at(0):
+                table = self.levels.remember(("codes", n), code_tables.fill(self.f, function))
+        return code_tables.look_up(self.f, table, self.of(function.of, copy))
+
+    def _by_reduction(self, n: Operation) -> bool:
+        """Whether the divisor comes from a reduction further out. Policy: such a division is a product with the reciprocal.
+
+        It costs one more rounding, and spares a division per element of a row. Other divisions stay exact.
+        """
+        return self.levels.depth(n.args[1]) < self.levels.depth(n) and any(
+            isinstance(m, Reduction) for m in walk([n.args[1]])
+        )
+
+    def reciprocal(self, n: DagNode, copy: int) -> Val:
+        varies = self.varies(n)
+        key = ("reciprocal", n, copy if varies else -1)
+        value = self.levels.find(key)
+        if value is None:
+            with self.levels.at(self.levels.depth(n)):
+                divisor = self.of(n, copy)
+                value = self.levels.remember(key, self.f.fdiv(const(divisor.type, 1.0), divisor))
+        return value
+
+    def _level(self, a: Val, b: Val) -> tuple[Val, Val]:
+        lanes = max(a.type.lanes, b.type.lanes)
+        return (self.f.splat(a, lanes), self.f.splat(b, lanes)) if lanes else (a, b)
+
+    def position(self, v: LoopVar, copy: int) -> Val:
+        """The value of a loop variable: a scalar, or a vector along the lanes."""
+        index = self.levels.indices[v]
+        vector = self.vector
+        if vector is None or v is not vector.variable:
+            return index
+        key = ("position", v, copy)
+        places = self.levels.find(key)
+        if places is None:
+            steps = list(range(copy * vector.lanes, (copy + 1) * vector.lanes))
+            with self.levels.at(self.levels.level_of[v]):
+                places = self.levels.remember(key, self.f.add(const_vector(I64, steps), index))
+        return places
+
+    # addresses
+
+    def pointer(self, t: Tensor, address: Affine) -> Val:
+        """The address for the first lane of the first copy, summed level by level, outermost first.
+
+        Terms along the lanes that are not contiguous, and computed indices that vary along them, are left to the caller.
+        Variables that are not bound yet are left out, which gives the part of an address that can be made early. In a copy of what windows
+        see, those of variables that are numbers come last: its taps have all else in common.
+        """
+        vector = None if self.vector is None else self.vector.variable
+        byterm: dict[int, list[tuple[DagNode | LoopVar | Val, Size]]] = {}
+        fixed_part, steps = self.sizes.stepped(address.offset)
+        if steps:
+            byterm[self.levels.step_depth((address.offset,))] = [*steps]
+        numbers: list[tuple[Val, Size]] = []
+        is_copy = self.memory.is_padded(t)
+        for v, c in address.terms:
+            c = self.sizes.coefficient(c)
+            if (v is vector and c != 1) or v not in self.levels.level_of:
+                continue
+            if is_copy and self.levels.indices[v].number is not None and not isinstance(c, int):
+                numbers.append((self.levels.indices[v], c))
+            elif c != 0:
+                byterm.setdefault(self.levels.level_of[v], []).append((v, c))
+        for n, c in address.lets:
+            if not self.varies(n) and all(v in self.levels.level_of for v in n.domain):
+                byterm.setdefault(self.levels.depth(n), []).append((n, c))
+        element = elementwise.memory_type(t.dtype)
+        pointer = self.memory.base(t)
+        key: tuple[Any, ...] = ("address", t, vector)
+        if not isinstance(fixed_part, int):
+            byterm.setdefault(0, [])
+        row = max(
+            (self.levels.level_of[v] for v, _ in address.terms if v in self.levels.level_of and v is not vector),
+            default=0,
+        )
+        for depth in sorted(byterm):
+            fixed = fixed_part if depth == min(byterm) and not isinstance(fixed_part, int) else 0
+            key = (*key, depth, fixed, tuple((x, c) for x, c in byterm[depth]))
+            known = self.levels.find(key)
+            if known is None:
+                with self.levels.at(depth):
+                    parts = [(self.term(x), c) for x, c in byterm[depth]]
+                    known = self.f.gep(pointer, self.sizes.offset(parts, fixed), element)
+                    if is_copy and depth == row and t in self.apart:
+                        known = self.f.opaque(known)
+                    self.levels.remember(key, known)
+            pointer = known
+        if numbers:
+            pointer = self.f.gep(pointer, self._offset_of(numbers), element)
+        return self.f.gep(pointer, fixed_part, element) if isinstance(fixed_part, int) else pointer
+
+    def _offset_of(self, numbers: Sequence[tuple[Val, Size]]) -> Val:
+        """A sum of numbers times sizes, as far out as the sizes are known."""
+        key = ("offset", *((n.number, c) for n, c in numbers))
+        known = self.levels.find(key)
+        if known is None:
+            with self.levels.at(self.levels.step_depth([c for _, c in numbers])):
+                known = self.levels.remember(key, self.sizes.offset([*numbers]))
+        return known
+
+    def term(self, x: DagNode | LoopVar | Val) -> Val:
+        return x if isinstance(x, Val) else self.levels.indices[x] if isinstance(x, LoopVar) else self.of(x)
+
+    def lane_offsets(self, address: Affine, copy: int) -> tuple[str, Val | None]:
+        """Describes how the lanes lie: ("contiguous", None), ("same", None) or ("strided", offsets in elements)."""
+        assert self.vector is not None
+        v = self.vector.variable
+        c = self.sizes.coefficient(address.coefficient(v))
+        lets = [(self.of(n, copy), k) for n, k in address.lets if self.varies(n)]
+        if not lets and c in (0, 1):
+            return ("contiguous" if c == 1 else "same"), None
+        parts = list(lets)
+        if c == 1:
+            steps = list(range(copy * self.vector.lanes, (copy + 1) * self.vector.lanes))
+            parts.append((const_vector(I64, steps), 1))
+        elif c != 0:
+            parts.append((self.position(v, copy), c))
+        return "strided", self.sizes.offset(parts)
+
+    @contextmanager
+    def within(self, windows: dict[tuple[Access, int], Window]) -> Iterator[None]:
+        """Code in which loads read windows."""
+        outer, self.windows = self.windows, windows
+        yield
+        self.windows = outer
+
+    # masks
+
+    def mask(self, copy: int) -> Val | None:
+        return None if self.vector is None else self.vector.masks[copy]
+
+    def conjunction(self, a: Val | None, b: Val | None) -> Val | None:
+        if a is None or b is None:
+            return a if b is None else b
+        lanes = max(a.type.lanes, b.type.lanes)
+        return self.f.and_(*(self.f.splat(x, lanes) if lanes else x for x in (a, b)))
+
+    def index_value(self, i: Affine, copy: int) -> Val:
+        parts = [(self.position(v, copy), c) for v, c in i.terms] + [(self.of(n, copy), c) for n, c in i.lets]
+        return self.sizes.offset(parts, i.offset)
+
+    @contextmanager
+    def held(self, bounds: set[IndexBound]) -> Iterator[None]:
+        """Code inside of a test, where loads need no mask for these bounds."""
+        self.holding |= bounds
+        yield
+        self.holding -= bounds
+
+    def inside(self, bounds: Sequence[IndexBound], copy: int) -> Val | None:
+        """Tests 0 <= index < extent for all bounds; None if there are none."""
+        return lanes_inside(self, bounds, copy)
+
+    def check(self, access: Access, copy: int) -> None:
+        """Ends the kernel where a computed index is out of range."""
+        check_access(self, access, copy)
+
+    # memory
+
+    def load(self, access: Access, copy: int, varies: bool) -> Val:
+        f = self.f
+        self.check(access, copy)
+        element = elementwise.memory_type(access.tensor.dtype)
+        pointer = self.pointer(access.tensor, access.address)
+        bounds = [b for b in access.bounds if b not in self.holding] if varies else access.bounds
+        bounded = self.inside(bounds, copy)
+        if not varies:
+            if not access.domain:
+                bounded = self.conjunction(bounded, self._not_empty(access.tensor))
+            return elementwise.load_value(f, access.tensor.dtype, self._scalar_load(pointer, element, bounded))
+        assert self.vector is not None
+        lanes = self.vector.lanes
+        type_ = element.vector(lanes)
+        mask = bounded if self.memory.is_padded(access.tensor) else self.conjunction(self.mask(copy), bounded)
+        if mask is not None and not mask.type.lanes:
+            mask = f.splat(mask, lanes)
+        step = self.sizes.coefficient(access.address.coefficient(self.vector.variable))
+        if (
+            isinstance(step, int)
+            and step in CLOSE
+            and mask is None
+            and not any(self.varies(n) for n, _ in access.address.lets)
+        ):
+            first = f.gep(pointer, f.mul(self.levels.indices[self.vector.variable], step), element)
+            return elementwise.load_value(f, access.tensor.dtype, every(f, first, type_, step, copy * lanes * step))
+        window = self.windows.get((access, copy))
+        if window is not None:
+            return elementwise.load_value(f, access.tensor.dtype, from_window(f, window, pointer, type_))
+        form, offsets = self.lane_offsets(access.address, copy)
+        if form == "same":
+            raw = f.splat(self._scalar_load(pointer, element, None), lanes) if bounded is None else None
+            if raw is None:
+                raw = f.gather(pointer, type_, f.splat(0, lanes, I64), mask)
+        elif form == "contiguous":
+            at = copy * lanes
+            if (
+                bounded is not None and not bounded.type.lanes
+            ):  # a masked load far from any memory takes as long as a fault
+                pointer = f.select(bounded, pointer, self.memory.base(access.tensor))
+            raw = f.load(pointer, type_, at) if mask is None else f.masked_load(pointer, type_, mask, at)
+        else:
+            assert offsets is not None
+            picked = mask is None and any(self.varies(n) for n, _ in access.address.lets)
+            raw = pick(f, pointer, type_, offsets) if picked else f.gather(pointer, type_, offsets, mask)
+        return elementwise.load_value(f, access.tensor.dtype, raw)
+
+    def _not_empty(self, t: Tensor) -> Val | None:
+        """Whether a tensor has elements, for a load ahead of loops that may have no iterations; None if it surely has some."""
+        ok: Val | None = None
+        for n in t.shape:
+            if dims.ge(n, 1) is not True:
+                ok = self.conjunction(ok, self.f.compare("gt", self.sizes.of(n), 0))
+        return ok
+
+    def _scalar_load(self, pointer: Val, element: Any, ok: Val | None) -> Val:
+        """Loads a scalar. Where `ok` is false the memory is not touched: the address becomes that of a zeroed stack slot."""
+        return self.f.load(pointer if ok is None else self.f.select(ok, pointer, self._zero()), element)
+
+    def _zero(self) -> Val:
+        """The address of an element of zero bits, which is written once."""
+        slot = self.levels.find("zero")
+        if slot is None:
+            with self.levels.at(0):
+                slot = self.levels.remember("zero", self.f.alloca(I64, 1))
+                self.f.store(const(I64, 0), slot)
+        return slot
+
+    def store(self, access: Access, value: Val, copy: int) -> None:
+        f = self.f
+        self.check(access, copy)
+        dtype = access.tensor.dtype
+        pointer = self.pointer(access.tensor, access.address)
+        raw = elementwise.store_value(f, dtype, value)
+        vector = self.vector
+        if vector is None or vector.variable not in access.domain:
+            f.store(raw, pointer)
+            return
+        raw = f.splat(raw, vector.lanes)
+        form, offsets = self.lane_offsets(access.address, copy)
+        mask = self.mask(copy)
+        if form == "contiguous":
+            at = copy * vector.lanes
+            if mask is None:
+                f.store(raw, pointer, at)
+            else:
+                f.masked_store(raw, pointer, mask, at)
+            return
+        offsets = offsets if offsets is not None else f.splat(0, vector.lanes, I64)
+        f.scatter(raw, pointer, offsets, mask)
+
+    # scratch
+
+    def from_buffer(self, buffer: Buffer, n: DagNode, copy: int) -> Val:
+        element = elementwise.memory_type(n.dtype)
+        if buffer.width == 1:
+            access = Access(buffer.tensor, buffer.address)
+            return self._unmasked(access, n, copy, buffer.exact)
+        pointer = self.pointer(buffer.tensor, buffer.address)
+        lanes = self.lanes_of(True)
+        raw = self.f.load(pointer, element.vector(lanes), copy * lanes)
+        return elementwise.load_value(self.f, n.dtype, raw)
+
+    def _unmasked(self, access: Access, n: DagNode, copy: int, exact: bool) -> Val:
+        varies = self.varies(n)
+        if exact or not varies or self.sizes.coefficient(access.address.coefficient(self._lane_variable())) != 1:
+            return self.load(access, copy, varies)
+        pointer = self.pointer(access.tensor, access.address)
+        lanes = self.lanes_of(True)
+        type_ = elementwise.memory_type(n.dtype).vector(lanes)
+        return elementwise.load_value(self.f, n.dtype, self.f.load(pointer, type_, copy * lanes))
+
+    def to_buffer(self, buffer: Buffer, n: DagNode, copy: int) -> None:
+        raw = elementwise.store_value(self.f, n.dtype, self.of(n, copy))
+        pointer = self.pointer(buffer.tensor, buffer.address)
+        vector = self.vector
+        if vector is None:
+            self.f.store(raw, pointer)
+        elif buffer.width > 1 or (
+            not buffer.exact and self.sizes.coefficient(buffer.address.coefficient(vector.variable)) == 1
+        ):
+            self.f.store(self.f.splat(raw, vector.lanes), pointer, copy * vector.lanes)
+        else:
+            self.store(Access(buffer.tensor, buffer.address), self.of(n, copy), copy)
+
+    def _lane_variable(self) -> LoopVar:
+        assert self.vector is not None
+        return self.vector.variable

@@ -1,0 +1,275 @@
+"""Reductions over short windows of which the lanes are no part: per place of a result one test whether all of its window is inside.
+
+In: a `Scope` that runs over places and, along the lanes, over channels. Out: its loops, in which the taps are one after the other, twice:
+without any mask for places whose window is inside of what it reads, and masked for those at edges. Places are the inner loop, for a few
+channels at a time. Where the factors of all taps do not fit registers, several places are computed together: a row of what they read is
+loaded once for all of them, and so are its factors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from itertools import product
+from operator import attrgetter
+
+from anyshape.lower.emit.loops.inner_loop import accumulate, emit_loop
+from anyshape.lower.emit.loops.nest import nest, nest_carrying
+from anyshape.lower.emit.values import elementwise
+from anyshape.lower.emit.values.context import KernelContext
+from anyshape.lower.emit.windowed.windows import over_planes
+from anyshape.lower.ir.dag import Constant, DagNode, IndexBound, Load, LoopVar, Operation, Reduction, walk
+from anyshape.lower.ir.inline_values import neutral
+from anyshape.lower.ir.padded import padded_load
+from anyshape.lower.llvm.types import I1, I64, Val, const
+from anyshape.lower.schedule.tree import Loop, Scope
+
+WRITTEN_OUT = 49
+"""The most taps that are written out."""
+TOGETHER = 8
+"""Places that are computed together: as many sums as hide the latency of adding to one."""
+IN_REGISTERS = 20
+"""The most factors, of all taps and vectors of channels, that stay in registers from place to place."""
+
+
+def has_taps(scope: Scope) -> bool:
+    """Whether the scope has one reduction over a few taps, at edges of which reads are masked alike for all lanes."""
+    loops = [s for s in scope.steps if isinstance(s, Loop)]
+    summing = [s for s in loops if s.reductions]
+    if any(len(s.reductions) > 1 for s in summing):
+        return False
+    if len(loops) != len(scope.steps) or len(summing) != 1 or scope.fills or any(s.keep for s in loops):
+        return False
+    if scope.vector is None or len(scope.variables) < 3 or any(s.variables for s in loops if s is not summing[0]):
+        return False
+    (red,) = summing[0].reductions
+    return are_few(red.variables) and bool(tap_bounds([red.body], red.variables, scope.vector))
+
+
+def are_few(taps: Sequence[LoopVar]) -> bool:
+    """Whether so many taps may be written out one after the other."""
+    extents = [v.extent for v in taps if isinstance(v.extent, int)]
+    return len(extents) == len(taps) and 1 < math.prod(extents) <= WRITTEN_OUT
+
+
+def tap_bounds(values: Sequence[DagNode], taps: Sequence[LoopVar], vector: LoopVar) -> set[IndexBound]:
+    """The bounds of reads that a tap decides with the place, each with one tap, so that it holds between two taps for which it does."""
+    bounds = {b for n in walk(values) if isinstance(n, Load) for b in n.access.bounds}
+    return {b for b in bounds if _is_monotonic(b, vector, taps)}
+
+
+def _is_monotonic(b: IndexBound, vector: LoopVar, taps: Sequence[LoopVar]) -> bool:
+    own = [v for v, _ in b.index.terms if v in taps]
+    return len(own) == 1 and b.guard is None and not b.index.lets and b.index.coefficient(vector) == 0
+
+
+def emit_taps(ctx: KernelContext, scope: Scope) -> None:
+    """Emits a scope that `has_taps`."""
+    *outer, place, channels = scope.variables
+    (red,) = next(s.reductions for s in scope.steps if isinstance(s, Loop) and s.reductions)
+    fixed = [
+        n
+        for n in walk([red.body])
+        if isinstance(n, Load) and scope.vector in n.domain and not n.domain & {*outer, place}
+    ]
+    bounds = tap_bounds([red.body], red.variables, channels)
+
+    step = _step(red, fixed, place)
+
+    def of_channels() -> None:
+        places = _TapSums(ctx, scope, red, bounds, _factors(ctx, red, fixed))
+        if step and not places.factors:
+            places.emit_together(fixed, step)
+        else:
+            nest(ctx, [place], places.emit)
+
+    tiers = (2, 1) if 2 * len(_numbers(red.variables)) <= IN_REGISTERS else (1,) if step else (4, 1)
+    over_planes(ctx, outer, lambda: nest(ctx, [channels], of_channels, vector=channels, tiers=tiers))
+
+
+def _step(red: Reduction, fixed: Sequence[Load], place: LoopVar) -> int:
+    """Returns the number of taps of the last variable by which a window moves from one place to the next; 0 where what is summed depends on
+    the place, or on that tap, in another way than by what is read there."""
+    tap = red.variables[-1]
+    steps: set[int] = set()
+    for n in _computed(red.body):
+        if isinstance(n, Load) and n not in fixed:
+            a = n.access.address
+            own = [k for k in (1, 2) if a.coefficient(place) == a.coefficient(tap) * k and a.coefficient(place) != 0]
+            steps |= {*own} if own and not a.lets else {0}
+        elif not isinstance(n, Load | Operation | Constant):
+            return 0
+    return steps.pop() if len(steps) == 1 and fixed else 0
+
+
+def _computed(n: DagNode) -> Iterator[DagNode]:
+    """What a value is computed of where all reads are inside, so that none is tested."""
+    padded = padded_load(n) if isinstance(n, Operation) else None
+    yield n
+    for a in n.inputs if padded is None else (padded.load,):
+        yield from _computed(a)
+
+
+AHEAD = 8
+"""How many places ahead is prefetched: a place takes some 20 cycles, and a line of the third cache ten times that."""
+Known = Mapping[tuple[DagNode, int], Val]
+"""Values of nodes, by vector."""
+Factors = Mapping[tuple[int, ...], Mapping[tuple[DagNode, int], Val]]
+"""Values of nodes that are the same for all places, by tap, then by vector."""
+
+
+def _numbers(taps: Sequence[LoopVar]) -> list[tuple[int, ...]]:
+    return list(product(*(range(v.extent) for v in taps if isinstance(v.extent, int))))
+
+
+def at_taps(ctx: KernelContext, taps: Sequence[LoopVar]) -> Iterator[tuple[int, ...]]:
+    """Code for each tap, one after the other."""
+    for numbers in _numbers(taps):
+        with ctx.levels.section():
+            for v, k in zip(taps, numbers, strict=True):
+                ctx.levels.bind(v, const(I64, k))
+            yield numbers
+
+
+def _factors(ctx: KernelContext, red: Reduction, nodes: Sequence[Load]) -> Factors:
+    """Loads the factors of all taps, if that many vectors may stay in registers."""
+    factors: dict[tuple[int, ...], dict[tuple[DagNode, int], Val]] = {}
+    copies = ctx.values.copies
+    if len(_numbers(red.variables)) * len(copies) * len(nodes) > IN_REGISTERS:
+        return factors
+    for numbers in at_taps(ctx, red.variables):
+        factors[numbers] = {(n, copy): ctx.values.of(n, copy) for n in nodes for copy in copies}
+    return factors
+
+
+@dataclass(frozen=True)
+class _TapSums:
+    """One place of the results: all that is summed, and what is stored of it."""
+
+    ctx: KernelContext
+    scope: Scope
+    red: Reduction
+    bounds: set[IndexBound]
+    factors: Factors
+
+    def emit_together(self, fixed: Sequence[Load], step: int) -> None:
+        """Loops over the places, several at a time: without tests where all of their windows are inside; else each vector that is read is
+        tested, and whether a place is one of the results."""
+        ctx, f, levels = self.ctx, self.ctx.f, self.ctx.levels
+        extent = ctx.sizes.of(self.scope.variables[-2].extent)
+        with levels.loop(0, extent, TOGETHER) as iteration:
+            index = iteration.index
+            with self.at(index):
+                inside = all_inside(ctx, self.red.variables, self.bounds, (TOGETHER - 1) * step)
+            whole = f.and_(f.compare("le", f.add(index, TOGETHER), extent), inside)
+            with levels.when(whole), ctx.values.held(self.bounds):
+                self.together(index, fixed, step)
+            with levels.when(f.not_(whole)):
+                self.together(index, fixed, step, extent)
+
+    @contextmanager
+    def at(self, index: Val, tap: int | None = None) -> Iterator[None]:
+        """Code for a place, and a tap of the last variable."""
+        levels = self.ctx.levels
+        with levels.section():
+            levels.bind(self.scope.variables[-2], index)
+            if tap is not None:
+                levels.bind(self.red.variables[-1], const(I64, tap))
+            yield
+
+    def together(self, index: Val, fixed: Sequence[Load], step: int, end: Val | None = None) -> None:
+        """Emits places from an index on, up to an end: row after row of the taps, and of a row each vector that is read with all factors
+        that it meets."""
+        ctx, taps = self.ctx, self.red.variables
+        moving = [n for n in _computed(self.red.body) if isinstance(n, Load) and n not in fixed]
+        width = len(_numbers(taps[-1:]))
+
+        def row(totals: list[list[Val]]) -> list[list[Val]]:
+            factors = [self.loaded(fixed, index, tap) for tap in range(width)]
+            for tap in range(width + (TOGETHER - 1) * step):
+                read = self.loaded(moving, index, tap)
+                for j in range(TOGETHER):
+                    k = tap - j * step
+                    if 0 <= k < width:
+                        with self.at(index, k):
+                            totals[j] = self.added(totals[j], {**factors[k], **read})
+            return totals
+
+        start = [[self.start()] * len(ctx.values.copies) for _ in range(TOGETHER)]
+        for j, sums in enumerate(nest_carrying(ctx, taps[:-1], start, row)):
+            place = ctx.f.add(index, j)
+            with (
+                nullcontext() if end is None or not j else ctx.levels.when(ctx.f.compare("lt", place, end)),
+                self.at(place),
+            ):
+                self.store(sums)
+
+    def loaded(self, nodes: Sequence[Load], index: Val, tap: int) -> Known:
+        with self.at(index, tap):
+            return {(n, copy): self.ctx.values.of(n, copy) for n in nodes for copy in self.ctx.values.copies}
+
+    def added(self, totals: Sequence[Val], known: Known) -> list[Val]:
+        """Adds what is summed at the tap that is bound, of which nodes are known."""
+        for (node, copy), value in known.items():
+            self.ctx.levels.define(node, copy, value)
+        return [accumulate(self.ctx, self.red, total, copy) for copy, total in enumerate(totals)]
+
+    def start(self) -> Val:
+        literal = elementwise.literal(self.red.dtype, neutral(self.red.kind, self.red.dtype))
+        return self.ctx.f.splat(literal, self.ctx.values.lanes_of(True))
+
+    def emit(self) -> None:
+        ctx = self.ctx
+        inside = all_inside(ctx, self.red.variables, self.bounds)
+        with ctx.levels.when(inside), ctx.values.held(self.bounds):
+            self.results(ahead=True)
+        with ctx.levels.when(ctx.f.not_(inside)):
+            self.results()
+
+    def results(self, ahead: bool = False) -> None:
+        self.store(self.totals(ahead))
+
+    def store(self, totals: Sequence[Val]) -> None:
+        for copy, total in enumerate(totals):
+            self.ctx.levels.define(self.red, copy, total)
+        for step in self.scope.steps:
+            if isinstance(step, Loop) and step.stores:
+                emit_loop(self.ctx, replace(step, variables=(), reductions=()))
+
+    def totals(self, ahead: bool) -> list[Val]:
+        ctx = self.ctx
+        totals = [self.start()] * len(ctx.values.copies)
+        for numbers in at_taps(ctx, self.red.variables):
+            totals = self.added(totals, self.factors.get(numbers, {}))
+            if ahead:
+                self.fetch(numbers)
+        return totals
+
+    def fetch(self, numbers: tuple[int, ...]) -> None:
+        """Prefetches what places further on see first at this tap: a row of which these are few channels is no stream of adjacent lines."""
+        ctx, f, place, tap = self.ctx, self.ctx.f, self.scope.variables[-2], self.red.variables[-1]
+        for n in walk([self.red.body]):
+            if not isinstance(n, Load) or place not in n.domain:
+                continue
+            along = n.access.address.coefficient(place)
+            step = next((k for k in range(1, 5) if along == n.access.address.coefficient(tap) * k), 1)
+            if isinstance(tap.extent, int) and numbers[-1] >= tap.extent - step:
+                element = elementwise.memory_type(n.access.tensor.dtype)
+                further = f.mul(ctx.sizes.of(along), AHEAD)
+                pointer = f.gep(ctx.values.pointer(n.access.tensor, n.access.address), further, element)
+                for at in range(0, len(ctx.values.copies) * ctx.lanes, f.target.line_bytes // element.bytes):
+                    f.prefetch(f.gep(pointer, at, element), False)
+
+
+def all_inside(ctx: KernelContext, taps: Sequence[LoopVar], bounds: set[IndexBound], further: int = 0) -> Val:
+    """Tests the bounds for the first taps and for the last ones, or so many further on of the last variable."""
+    result = const(I1, 1)
+    for index in (lambda v: 0, lambda v: v.extent - 1 + (further if v is taps[-1] else 0)):
+        with ctx.levels.section():
+            for v in taps:
+                ctx.levels.bind(v, const(I64, index(v)))
+            holds = ctx.values.inside(sorted(bounds, key=attrgetter("order")), 0)
+        result = result if holds is None else ctx.f.and_(result, holds)
+    return result

@@ -1,0 +1,56 @@
+"""Words of 32 bits: elements of fewer bits that are adjacent along k, multiplied and added up as one.
+
+To the driver and the micro-kernels a product of words is one of elements of 32 bits whose k counts words. What words are made of differs:
+bytes (`codes.py`), pairs of bf16 (`pairs.py`). In: what a product says of its words. Out: names, steps, panels of constants.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..llvm.types import Type
+from ..target import Target
+from .tiles import Tiles
+
+
+class OperandWords(Protocol):
+    """What the words of both operands of a product are."""
+
+    @property
+    def source(self) -> Type:
+        """The type of elements of operands in memory that are not packed yet."""
+
+    @property
+    def table(self) -> str:
+        """The name of the table of kernels."""
+
+    @property
+    def packers(self) -> tuple[str, str]:
+        """The names of the packers of A and of B."""
+
+    @property
+    def has_dots(self) -> bool:
+        """Whether few rows are multiplied by columns in place that are contiguous along k, and so are they."""
+
+    def per(self, target: Target) -> int:
+        """Elements of a word."""
+
+    def reads_a(self, target: Target) -> bool:
+        """Whether rows of A that are whole words may be read in place."""
+
+    def prepacked(self, array: npt.NDArray[Any], tiles: Tiles, target: Target) -> npt.NDArray[Any]:
+        """A constant B, [..., K, N], as panels of words."""
+
+
+def word_panels(array: npt.NDArray[Any], width: int, per: int) -> npt.NDArray[Any]:
+    """Lays out elements, [..., K, N], as panels of words, [..., ceil(N / width), ceil(K / per), width]; what is missing is 0."""
+    *batch, k, n = array.shape
+    words, panels = -(-k // per), -(-n // width)
+    room = np.zeros((*batch, words * per, panels * width), array.dtype)
+    room[..., :k, :n] = array
+    laid = room.reshape(*batch, words, per, panels, width)
+    order = (*range(len(batch)), *(len(batch) + axis for axis in (2, 0, 3, 1)))
+    return np.ascontiguousarray(laid.transpose(order)).view(np.int32).reshape(*batch, panels, words, width)

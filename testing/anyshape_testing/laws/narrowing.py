@@ -1,0 +1,110 @@
+"""The law of narrowed contractions: an op compiled for precision bf16 gives what an interpreter gives that rounds the same factors.
+
+In: an op that has a contraction of f32. Out: nothing, or an AssertionError. Where all factors are elements of operands, the two differ by
+the order of f32 sums alone, and by numbers below the smallest normal one, which may be taken for 0: results are as close as those of the
+exact op in law 1b. A factor that is computed may differ by its last bit, and round to the other neighbour: then a result is within
+`NEIGHBOURS` of the largest one, and calls with numbers far from 1 are not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import anyshape
+from anyshape.equations import Equation
+from anyshape.equations.expr import Apply, Expr, Read, Reduce
+from anyshape.equations.traversal import walk
+from anyshape.errors import TypeRelationError, UnsupportedError
+from anyshape.graph.value import Node
+from anyshape.passes.narrowing import contractions_of_f32, narrowed_equation
+from anyshape.properties import Property
+from anyshape_testing.calls.call import Call
+from anyshape_testing.calls.examples import shown
+from anyshape_testing.calls.nodes import equations_below
+from anyshape_testing.compare.results import same
+from anyshape_testing.compare.tolerance import ARITHMETIC, is_float
+from anyshape_testing.draw.validity import valid_node
+from anyshape_testing.execution.eager import Eager
+from anyshape_testing.execution.interpreter import operands_of
+from anyshape_testing.execution.native import Cached, arguments, program, program_key, run_alike
+from anyshape_testing.running.accounting import Record
+from anyshape_testing.running.random_calls import on_random_calls
+
+Array = NDArray[Any]
+NEIGHBOURS = 2.0**-6
+"""The allowed error, relative to the largest element, where a factor of each sum may be another bf16, 2**-8 of itself away: some of the
+factors of a few sums one behind the other."""
+NEAR_ONE = 2.0**10
+"""The largest magnitude of operands where results are compared by their largest element."""
+_compiled: Cached[anyshape.Executable | None] = Cached(100)
+
+
+def has_contractions(p: Property) -> bool:
+    """Whether an example of the op has a contraction of f32."""
+    return any(contractions_of_f32(q.value) for node in shown(p) for q in equations_below(node))
+
+
+def contractions_are_narrowed(op: str, record: Record, share: int = 1, least: int = 1) -> None:
+    """Runs the law on random calls of an op that `has_contractions`, of which at least `least` have one."""
+
+    def body(c: Call) -> bool:
+        node = valid_node(c)
+        stated = equations_below(node)
+        if not any(contractions_of_f32(q.value) for q in stated):
+            return False
+        executable = _compiled.of(program_key(c, static=True), lambda: narrow(c))
+        if executable is None:
+            return False
+        got = run_alike(executable, arguments(c, static=True))
+        return agrees(got, Eager(restated=narrowed_equation).run(node, operands_of(c)), c, node)
+
+    on_random_calls(op, "contractions are narrowed", record, body, share=share, least=least)
+
+
+def narrow(c: Call) -> anyshape.Executable | None:
+    """The call compiled for bf16; None where symbols are refused."""
+    try:
+        return anyshape.compile(program(c, static=True), precision="bf16")
+    except (TypeRelationError, UnsupportedError):
+        return None
+
+
+def agrees(got: list[Array], want: list[Array], c: Call, node: Node) -> bool:
+    """Raises AssertionError unless results are as close as the factors allow; returns whether an element was compared."""
+    what = "native against interpreter, in bf16"
+    if node.op.composition is None and are_of_operands(equations_below(node)):
+        return same(got, want, c, node, what)
+    if not all(np.abs(a.astype(np.float64)).max(initial=0.0) <= NEAR_ONE for a in c.flat_inputs() if is_float(a)):
+        return False
+    for k, (g, w) in enumerate(zip(got, want, strict=True)):
+        assert within_neighbours(g, w), f"{what}, output {k} of {node.op.full_name}: {g} against {w}"
+    return any(w.size for w in want)
+
+
+def within_neighbours(got: Array, want: Array) -> bool:
+    """Whether results differ by no more than factors that are rounded to another neighbour."""
+    if got.shape != want.shape:
+        return False
+    if not is_float(want):
+        return bool((got == want).all())
+    g, w = got.astype(np.float64), want.astype(np.float64)
+    largest = np.abs(w[np.isfinite(w)]).max(initial=0.0)
+    with np.errstate(invalid="ignore"):
+        close = (np.abs(g - w) <= NEIGHBOURS * largest) | (g == w) | (np.isnan(g) & np.isnan(w))
+    return bool(close.all())
+
+
+def are_of_operands(stated: Sequence[Equation]) -> bool:
+    """Whether all factors of contractions are elements of operands, chosen or moved, but not computed."""
+    own = {q.target for q in stated}
+    factors = [x for q in stated for c in contractions_of_f32(q.value) for x in c.factors]
+    return not any(_is_computed(e) or (isinstance(e, Read) and e.tensor in own) for x in factors for e in walk(x))
+
+
+def _is_computed(e: Expr) -> bool:
+    rounds = isinstance(e, Apply) and e.op in ARITHMETIC and e.dtype is not None and e.dtype.is_float
+    return rounds or isinstance(e, Reduce)

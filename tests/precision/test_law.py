@@ -1,0 +1,61 @@
+"""The law of narrowed contractions holds, of a sample of ops where time is limited, and finds what it is meant to find."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anyshape
+from anyshape_testing.calls.call import Call
+from anyshape_testing.calls.examples import shown
+from anyshape_testing.calls.nodes import equations_below
+from anyshape_testing.calls.packages import PROPERTIES, register
+from anyshape_testing.execution.native import program
+from anyshape_testing.laws import narrowing
+from anyshape_testing.process.profile import LONG
+
+register("anyshape_ops")
+SAMPLED = ["matmul", "conv"]
+OPS = [op for op, p in PROPERTIES.items() if LONG and narrowing.has_contractions(p)] or SAMPLED
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_contractions_are_narrowed(op: str, record_property: Any) -> None:
+    narrowing.contractions_are_narrowed(op, record_property, share=1 if LONG else 4, least=op in SAMPLED)
+
+
+def test_what_is_not_narrowed_is_found(monkeypatch: Any, record_property: Any) -> None:
+    def exact(c: Call) -> anyshape.Executable:
+        return anyshape.compile(program(c, static=True))
+
+    monkeypatch.setattr(narrowing, "narrow", exact)
+    narrowing._compiled._known.clear()
+    with pytest.raises(AssertionError, match="in bf16"):
+        narrowing.contractions_are_narrowed("matmul", record_property)
+    narrowing._compiled._known.clear()
+
+
+def test_ops_with_contractions() -> None:
+    assert all(narrowing.has_contractions(PROPERTIES[op]) for op in SAMPLED)
+    assert not any(narrowing.has_contractions(PROPERTIES[op]) for op in ("softmax", "sum", "add", "matmul_integer"))
+
+
+def test_factors_of_operands_and_computed_ones() -> None:
+    def of(op: str) -> bool:
+        return any(narrowing.are_of_operands(equations_below(node)) for node in shown(PROPERTIES[op]))
+
+    assert of("matmul") and of("conv") and not of("attention")
+
+
+def test_another_neighbour_is_let_through_and_no_more() -> None:
+    want = np.array([1.0, -4.0, np.inf, np.nan], np.float32)
+    near = np.array([1.0 + 2.0**-5, -4.0, np.inf, np.nan], np.float32)
+    far = np.array([1.0 + 2.0**-3, -4.0, np.inf, np.nan], np.float32)
+    assert narrowing.within_neighbours(near, want) and not narrowing.within_neighbours(far, want)
+    assert not narrowing.within_neighbours(np.where(np.isnan(want), 0, want).astype(np.float32), want)
+    assert not narrowing.within_neighbours(want[:3], want)
+    assert narrowing.within_neighbours(np.array([3]), np.array([3])) and not narrowing.within_neighbours(
+        np.array([4]), np.array([3])
+    )

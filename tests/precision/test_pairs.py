@@ -1,0 +1,170 @@
+"""The matrix product of f32 rounded to bf16, for all levels, sizes and layouts: against the product of what is multiplied, in f64.
+
+Sums are of f32, each term and each sum rounded once: within 2**-24 of the sum of the terms' sizes for each step. Instructions take numbers
+below 2**-126 for 0, in factors, terms and sums.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from anyshape.lower import gemm, host_target
+from anyshape.lower.gemm.pairs import Pairs
+from anyshape.lower.llvm.builder import Module
+from anyshape.lower.llvm.jit import Loaded, compile_module
+from anyshape.lower.llvm.types import F32, I32, I64, PTR, const
+from tests.lower.forbidden import before_forbidden_memory
+
+Array = NDArray[Any]
+NAMES = ("m", "n", "k", "am", "ak", "bk", "bn", "batches", "a1", "b1", "c1")
+LEVELS = ("avx512", "avx2", "sse")
+STEP, LEAST = 2.0**-24, 2.0**-126
+
+
+@cache
+def kernel(level: str, prepacked: bool) -> Loaded:
+    module = Module(host_target().limited(level))
+    with module.kernel("contract") as f:
+        scalars, buffers, scratch, part, nparts = f.args
+        s = {name: f.load(scalars, I64, at) for at, name in enumerate(NAMES)}
+        a, b, c = (f.load(buffers, PTR, at) for at in range(3))
+        spec = gemm.ContractionSpec(
+            element=F32,
+            m=s["m"],
+            n=s["n"],
+            k=s["k"],
+            a=gemm.Strided(a, s["am"], s["ak"]),
+            b=gemm.Prepacked(b) if prepacked else gemm.Strided(b, s["bk"], s["bn"]),
+            c=gemm.Destination(c, s["n"], 1),
+            batch=[gemm.Batch(s["batches"], s["a1"], s["b1"], s["c1"])],
+            words=Pairs(),
+        )
+        gemm.emit_contraction(f, spec, scratch, part, nparts)
+        f.ret(const(I32, 0))
+    return compile_module(module, gemm.resolve(module.imports, module.target))
+
+
+def contract(a: Array, b: Array, level: str, prepacked: bool, nparts: int = 1) -> Array:
+    target = host_target().limited(level)
+    tiles = gemm.tiles_for(target, F32)
+    batches, m, k = a.shape
+    n, words = b.shape[-1], -(-k // Pairs().per(target))
+    (a1, am, ak), (b1, bk, bn) = ([step // 4 for step in x.strides] for x in (a, b))
+    if prepacked:
+        b = before_forbidden_memory(Pairs().prepacked(b, tiles, target))
+        b1 = gemm.prepacked_elements(words, n, tiles)
+    c = before_forbidden_memory(np.full((batches, m, n), 77, np.float32))
+    scalars = np.array([m, n, k, am, ak, bk, bn, batches, a1, b1, m * n], np.int64)
+    buffers = np.array([x.ctypes.data for x in (a, b, c)])
+    run = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * 5)(kernel(level, prepacked).address("contract"))
+    bytes_ = gemm.scratch_bytes(tiles, m, n, words, packs_b=True)
+    for part in range(nparts):
+        scratch = np.full(bytes_ + 64, 255, np.uint8)  # NaN, as f32 and as bf16
+        assert run(scalars.ctypes.data, buffers.ctypes.data, scratch.ctypes.data, part, nparts) == 0
+        assert (scratch[bytes_:] == 255).all()
+    return c
+
+
+def rounded(x: Array) -> Array:
+    return x.astype(ml_dtypes.bfloat16).astype(np.float64)
+
+
+def within(got: Array, a: Array, b: Array) -> bool:
+    """Whether a result is the product of two matrices but for what f32 sums may lose of it."""
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    k = a.shape[-1]
+    sizes, ones = np.abs(a) @ np.abs(b), np.ones_like
+    flushed = LEAST * (np.abs(a) @ ones(b) + ones(a) @ np.abs(b) + 3 * k)
+    return bool((np.abs(got - a @ b) <= STEP * (k + 2) * sizes + flushed).all())
+
+
+def drawn(*shape: int) -> Array:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def laid(x: Array, way: int) -> Array:
+    """Lays elements out contiguous along the last axis, along the one before it, or along none."""
+    if way == 0:
+        return before_forbidden_memory(x)
+    if way == 1:
+        return before_forbidden_memory(np.ascontiguousarray(x.swapaxes(1, 2))).swapaxes(1, 2)
+    return before_forbidden_memory(np.repeat(x, 3, axis=2)[..., : max(3 * x.shape[2] - 2, 0)])[..., ::3]
+
+
+SIZES = [(1, 40, 9), (2, 70, 33), (4, 129, 8), (14, 33, 17), (23, 31, 64), (60, 100, 67), (3, 1, 7), (1, 300, 301)]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_level(level: str) -> None:
+    for index, (m, n, k) in enumerate(SIZES * 2):
+        a, b = drawn(2, m, k), drawn(2, k, n)
+        prepacked = index % 4 == 3
+        got = contract(laid(a, index % 3), b if prepacked else laid(b, index % 4), level, prepacked)
+        assert within(got, rounded(a), rounded(b))
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 3, 15, 16, 31, 32, 33, 63, 64, 65])
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_length_by_every_layout(level: str, k: int) -> None:
+    for way_a in range(3):
+        for way_b in range(4):
+            m, n = (1, 5, 16, 17)[way_b], (33, 16, 7)[way_a]
+            a, b = drawn(1, m, k), drawn(1, k, n)
+            got = contract(laid(a, way_a), b if way_b == 3 else laid(b, way_b), level, way_b == 3)
+            assert within(got, rounded(a), rounded(b))
+
+
+@pytest.mark.parametrize("nparts", [2, 3])
+def test_parts_share_rows_or_columns(nparts: int) -> None:
+    for m, n, k in ((1, 900, 20), (129, 40, 33), (0, 5, 3), (3, 0, 4)):
+        a, b = drawn(1, m, k), drawn(1, k, n)
+        for prepacked in (False, True):
+            shared, alone = (contract(laid(a, 0), b, "avx512", prepacked, parts) for parts in (nparts, 1))
+            np.testing.assert_array_equal(shared, alone)
+
+
+WRONG: dict[str, Callable[[Array], Array]] = {
+    "not rounded": lambda x: x.astype(np.float64),
+    "rounded to zero": lambda x: (x.view(np.int32) & -65536).view(np.float32).astype(np.float64),
+    "without the last step": lambda x: np.where(np.arange(x.shape[-1]) == x.shape[-1] - 1, 0, rounded(x)),
+    "steps of a pair exchanged": lambda x: rounded(x[..., np.arange(x.shape[-1]) ^ 1]),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_the_tolerance_catches(wrong: str) -> None:
+    a, b = drawn(1, 5, 66), drawn(1, 66, 40)
+    got = contract(laid(a, 0), laid(b, 0), "avx512", False)
+    assert within(got, rounded(a), rounded(b)) and not within(got, WRONG[wrong](a), rounded(b))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_special_values_and_the_smallest_numbers(level: str) -> None:
+    """Ties go to even, what exceeds the largest number becomes infinity, NaN stays; what is taken for 0 is within the tolerance."""
+    largest = np.finfo(np.float32).max
+    special = np.array(
+        [[1 + 2.0**-8, 1 + 3 * 2.0**-8, largest, -np.inf, np.nan, -0.0, 2.0**-130, 3e-39, 1e-45]], np.float32
+    )
+    ones = np.ones((1, 1, 17), np.float32)
+    got = contract(special.T[None].copy(), ones, level, False)[0]
+    expected = np.broadcast_to(rounded(special.T), got.shape)
+    np.testing.assert_array_equal(got[:6], expected[:6])
+    assert (np.abs(got[6:] - expected[6:]) <= LEAST).all()
+    tiny = np.full((1, 3, 40), 2.0**-130, np.float32)
+    assert within(contract(tiny, drawn(1, 40, 9), level, False), rounded(tiny), rounded(drawn(1, 40, 9)))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_few_rows_and_columns_along_k_are_multiplied_in_place(level: str) -> None:
+    for k in (0, 1, 2, 15, 16, 31, 32, 33, 65, 130):
+        for m, n in ((1, 37), (2, 16), (4, 5)):
+            a, b = drawn(2, m, k), drawn(2, k, n)
+            assert within(contract(laid(a, 0), laid(b, 1), level, False), rounded(a), rounded(b))
