@@ -11,6 +11,6 @@ import logging
 COMPILE = logging.getLogger("anyshape.compile")
 """Compiled and loaded models, what stays dynamic in them, and programs that are compiled while calls run"""
 CACHE = logging.getLogger("anyshape.cache")
-"""Sources of object code: this process, the cache on disk, or LLVM"""
+"""Origin of object code: this process, the cache on disk, or LLVM"""
 CALLS = logging.getLogger("anyshape.calls")
 """Calls that another executor ran than usual, and hooks that raised"""

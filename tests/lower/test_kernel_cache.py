@@ -132,7 +132,9 @@ def test_keys_depend_on_all_code_that_the_lowering_runs() -> None:
     """`import anyshape.lower` loads nothing but MADE_BY and modules that decide no text: errors, files and the public names."""
     program = "import sys, anyshape.lower; print(*(m for m in sys.modules if m.startswith('anyshape.')))"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
-    aside = {f"anyshape.{name}" for name in ("code_version", "disk_cache", "errors", "files", "logs", "public", "signing")}
+    aside = {
+        f"anyshape.{name}" for name in ("code_version", "disk_cache", "errors", "files", "logs", "public", "signing")
+    }
     rest = {m for m in loaded if not any(m == p or m.startswith(p + ".") for p in MADE_BY)}
     assert rest <= aside
     assert "anyshape.dims.expr" in loaded  # which MADE_BY covers

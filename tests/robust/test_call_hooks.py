@@ -25,7 +25,7 @@ def ones(*shape: int) -> np.ndarray:
     return np.ones(shape, np.float32)
 
 
-def test_a_hook_sees_every_form_of_call() -> None:
+def test_a_hook_is_called_for_every_way_to_call() -> None:
     exe, records = doubled(), list[CallRecord]()
     exe.on_call(records.append)
     exe(ones(2, 3), ones(3))
@@ -40,7 +40,7 @@ def test_a_hook_sees_every_form_of_call() -> None:
     assert all(0 <= r.seconds < 100 and r.arena_bytes >= 0 for r in records)
 
 
-def test_hooks_see_errors_which_are_raised() -> None:
+def test_errors_are_reported_and_raised() -> None:
     exe, records = doubled(), list[CallRecord]()
     exe.on_call(records.append)
     with pytest.raises(ShapeError):
@@ -54,7 +54,7 @@ def test_hooks_see_errors_which_are_raised() -> None:
     assert exe(ones(1, 1), ones(1)) == 2 and records[-1].error is None
 
 
-def test_hooks_see_calls_that_are_stopped() -> None:
+def test_a_call_that_is_stopped_is_reported() -> None:
     trip, x = anyshape.input("trip", "i64[]"), anyshape.input("x", "f32[k]")
     (y,) = control.loop(trip, lambda _, s: [ops.add(s, 1.0)], [x])
     exe, records = anyshape.compile(anyshape.function([trip, x], y)), list[CallRecord]()
@@ -128,7 +128,7 @@ def test_a_saved_model_has_hooks_and_its_first_check(tmp_path: Path) -> None:
     assert [r.dims["n"] for r in records] == [2, 3] and exe._direct == exe.plan.direct
 
 
-def test_hooks_see_no_names_that_no_input_has_alone() -> None:
+def test_names_that_no_input_has_alone_are_left_out() -> None:
     x, y = anyshape.input("x", "f32[2 * n, ?, 5]"), anyshape.input("y", "f32[q]")
     exe, records = anyshape.compile(anyshape.function([x, y], [ops.neg(x), ops.neg(y)])), list[CallRecord]()
     exe.on_call(records.append)

@@ -426,7 +426,7 @@ class Executable:
         return self._hooks.add(hook)
 
     def _sizes(self) -> CallSizes:
-        """Returns the places of the named dims of a call in its arguments."""
+        """Finds where the named dims of a call stand in its arguments."""
         places: dict[str, tuple[int, int]] = {}
         for k, p in enumerate(self._head.params):
             dims = () if isinstance(p.type, ListType) else p.type.shape or ()

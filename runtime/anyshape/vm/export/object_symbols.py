@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from anyshape.vm.export.wasm_binary import WasmKind, Section, imports, sections
+from anyshape.vm.export.wasm_binary import Section, WasmKind, imports, sections
 
 _SECTION, _SYMBOL = struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ")
 _SYMBOL_TABLE = 2

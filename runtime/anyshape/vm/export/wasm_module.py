@@ -15,9 +15,9 @@ from anyshape.lower.llvm.jit import CodegenError
 from anyshape.vm.export.wasm_binary import (
     MAGIC,
     BinaryReader,
-    WasmKind,
     Section,
     WasmImport,
+    WasmKind,
     imports,
     section,
     sections,
@@ -84,7 +84,9 @@ def _globals(
         raise CodegenError(f"the object imports {', '.join(sorted(strange))}, which linking does not define")
     types = [i.type for i in imported if i.kind is WasmKind.GLOBAL]
     defined = [t + _constant(values[name]) for name, t in zip(names, types, strict=True)]
-    exported = [("__stack_pointer", WasmKind.GLOBAL, names.index("__stack_pointer"))] if "__stack_pointer" in names else []
+    exported = (
+        [("__stack_pointer", WasmKind.GLOBAL, names.index("__stack_pointer"))] if "__stack_pointer" in names else []
+    )
     return [*defined, bytes([_I32, 0]) + _constant(end)], [*exported, ("__heap_base", WasmKind.GLOBAL, len(names))]
 
 

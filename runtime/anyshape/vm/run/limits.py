@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from anyshape.errors import ArgumentError, Cancelled, DeadlineExceeded
+from anyshape.public import public
 
 _LOCAL = threading.local()
 _NONE: tuple[int, None] = (0, None)
@@ -39,6 +40,7 @@ class Cancellation:
     """Stops the calls that it is passed to, `exe.run(inputs, cancellation=c)`, and no others: `cancel()`, from any thread. A call that it
     is passed to afterwards raises Cancelled at once."""
 
+    @public
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._stops: list[Callable[[], None]] = []
