@@ -8,9 +8,11 @@ import argparse
 import io
 import re
 import shlex
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -93,6 +95,8 @@ def faults(command: str) -> list[str]:
     if program == "anyshape-gen" or words[:2] == ["-m", "anyshape_gen"]:
         return lacks(help_of(generator_arguments), words)
     if words[0] == "-m":
+        if words[1].partition(".")[0] in sys.stdlib_module_names:
+            return [] if find_spec(words[1]) is not None else [f"no module {words[1]}"]
         module = module_of(words[1])
         return [f"no module {words[1]}"] if module is None else lacks(literals(module), words[2:])
     script = ROOT / words[0]
@@ -149,7 +153,7 @@ def test_files_that_a_page_names(page: Path) -> None:
         ("make tests", "no target tests"), ("make test OPS=add", "no variable OPS"), ("anyshape walk m.onnx", "no command walk"),
         ("anyshape run m.onnx --shapes x=3", "no option --shapes"), ("python -m benchmarks.none", "no module benchmarks.none"),
         ("python -m benchmarks.suite bench --quickly", "no option --quickly"), ("anyshape-gen --spec x", "no option --spec"),
-        ("python examples/none.py", "no file examples/none.py"),
+        ("python examples/none.py", "no file examples/none.py"), ("python -m http.client2", "no module http.client2"),
     ],
 )  # fmt: skip
 def test_what_is_not_there_is_found(command: str, fault: str) -> None:
