@@ -11,7 +11,6 @@ cache has room for `--room` words from the beginning: each call gets it and give
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -19,11 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from language_model import SIZES, Size, build  # type: ignore[import-not-found]  # a file beside this one
 from numpy.typing import NDArray
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from model import SIZES, Size, build  # type: ignore[import-not-found]  # a file beside this one
 
 import anyshape
 from anyshape import ops

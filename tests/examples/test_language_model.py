@@ -17,8 +17,8 @@ from tests.resident import LINUX, added
 FOLDER = Path(__file__).parents[2] / "examples" / "language_model"
 
 
-def _load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+def _load(name: str, file: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, FOLDER / file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
@@ -26,8 +26,8 @@ def _load(name: str) -> ModuleType:
     return module
 
 
-_load("model")
-run = _load("run")
+_load("language_model", "language_model.py")
+run = _load("language_model_run", "run.py")
 TINY = run.SIZES["tiny"]
 PROMPT = np.random.default_rng(0).integers(0, TINY.words, (2, 9))
 

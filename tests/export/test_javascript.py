@@ -28,8 +28,8 @@ from anyshape.vm.export.loader import loader
 from anyshape.vm.export.wasm_binary import (
     MAGIC,
     BinaryReader,
-    Kind,
     Section,
+    WasmKind,
     section,
     sections,
     signed,
@@ -242,7 +242,7 @@ def test_there_is_an_array_for_every_dtype() -> None:
 
 def small_object(relocation: int = 5, global_name: str = "__memory_base", segment: bytes = b"\0\x41\0\x0b") -> bytes:
     """An object with a segment of 8 bytes, of which the first four are an address."""
-    imported = text("env") + text(global_name) + bytes([Kind.GLOBAL, 0x7F, 0])
+    imported = text("env") + text(global_name) + bytes([WasmKind.GLOBAL, 0x7F, 0])
     data = vector([segment + unsigned(8) + bytes([4, 0, 0, 0, 1, 2, 3, 4])])
     place = len(data) - 8
     relocations = unsigned(6) + unsigned(1) + bytes([relocation]) + unsigned(place) + unsigned(0) + signed(4)
