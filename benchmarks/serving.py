@@ -191,6 +191,7 @@ def main() -> None:
         finally:
             for s in servers:
                 s.process.terminate()
+                s.process.communicate()  # it says that it stopped
     print(f"{args.model}: {args.clients} clients, {args.requests} requests of lengths {', '.join(map(str, LENGTHS))}")
     for r in rows:
         print(
