@@ -81,8 +81,10 @@ def collecting(body: str, trip: int) -> tuple[Program, dict[str, Any]]:
 
 def test_what_a_refused_loop_may_say_is_what_its_first_refused_iteration_says() -> None:
     results, refused = refusals(*collecting("add", 2), 100)
-    assert results is None and refused.has("add: [3] and [2] do not broadcast: 3 against 2 (n == m does not hold)")
-    assert not refused.has("mul: [3] and [2] do not broadcast: 3 against 2") and not refused.has("add: anything else")
+    assert results is None and refused.has("add: [3] and [2] do not broadcast: 3 against 2 (n == m does not hold)", {})
+    assert not refused.has("mul: [3] and [2] do not broadcast: 3 against 2", {}) and not refused.has(
+        "add: anything else", {}
+    )
 
 
 def test_what_iterations_collect_is_reported_with_the_sizes() -> None:

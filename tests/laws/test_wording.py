@@ -10,7 +10,7 @@ from anyshape_testing.calls.call import Call, variants
 from anyshape_testing.calls.nodes import static_node
 from anyshape_testing.calls.operands import typed
 from anyshape_testing.calls.packages import register
-from anyshape_testing.compare.wording import broken, is_of, is_one, is_one_early, plain
+from anyshape_testing.compare.wording import broken, is_implied, is_of, is_one, is_one_early, plain
 from anyshape_testing.draw.aiming import aims
 from anyshape_testing.laws.refusals import all_broken
 from anyshape_testing.programs.refusals import Refused
@@ -70,9 +70,9 @@ def test_words_of_an_assert_that_holds_are_not_taken() -> None:
         static_node(c)
     said = [str(caught.value), *all_broken(c)]
     refused = Refused(said)
-    assert refused.has("dyn.reshape: cannot view 6 elements as [4, 2]")
-    assert not refused.has("dyn.reshape: entries of newshape must be at least -1, got [4, 2]")
-    assert not refused.has("dyn.reshape: a 0 copies a dim of x, which has only 2")
+    assert refused.has("dyn.reshape: cannot view 6 elements as [4, 2]", {})
+    assert not refused.has("dyn.reshape: entries of newshape must be at least -1, got [4, 2]", {})
+    assert not refused.has("dyn.reshape: a 0 copies a dim of x, which has only 2", {})
     assert not any(is_one("dyn.reshape: a 0 copies a dim of x, which has only 2", s) for s in said)
 
 
@@ -94,3 +94,18 @@ def test_words_of_an_assert_that_holds_are_not_taken() -> None:
 )
 def test_what_one_refusal_is(message: str, said: str, exactly: bool, early: bool) -> None:
     assert (is_one(message, said), is_one_early(message, said)) == (exactly, early)
+
+
+@pytest.mark.parametrize(
+    ("message", "sizes", "implied"),
+    [
+        ("links: e of target: expected unique.shape[0], got 1 (p == q does not hold: p = 0, q = 1)", {"p": 0, "q": 1}, True),
+        ("links: e of target: expected unique.shape[0], got 1 (p == q does not hold: p = 0, q = 1)", {"p": 1, "q": 1}, False),
+        ("links: e of target: expected unique.shape[0], got 1 (p == q does not hold: p = 0, q = 1)", {"q": 1}, False),
+        ("links: e of target: expected unique.shape[0], got 1", {"p": 0, "q": 1}, False),
+        ("links: too many targets (p == q does not hold: p = 0, q = 1)", {"p": 0, "q": 1}, False),
+        ("roots: e of target: expected unique.shape[0], got 1 (p == q does not hold: p = 0, q = 1)", {"p": 0, "q": 1}, False),
+    ],
+)  # fmt: skip
+def test_an_equality_that_follows_from_those_of_a_call(message: str, sizes: dict[str, int], implied: bool) -> None:
+    assert is_implied(message, "links: m of leaf: expected 1, got 0", sizes) == implied

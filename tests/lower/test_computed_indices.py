@@ -101,7 +101,7 @@ def test_indices_that_a_program_computes(op: str, form: str) -> None:
             alike(c, name, form, length, compiled)
 
 
-def test_another_index_is_told() -> None:
+def test_another_index_is_noticed() -> None:
     """The comparison sees a program that computes another index, and lets the right one pass."""
     calls = corpus(PROPERTIES["one_hot"], 8).valid
     c, name = next((c, n) for c in calls for n in indices(c) if c.inputs[n].size > 1)

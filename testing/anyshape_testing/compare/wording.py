@@ -26,6 +26,8 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d+(?![\w.])")
 _TERM = r"-?(?:\w+\([^:]*?\)|\([^:]*?\)|\w+)"
 _WRITTEN = rf"({_TERM}(?: ?(?:\+|-|\*\*?|//|%) ?{_TERM})*)"
 """Matches a number, or an expression in its place"""
+_UNEQUAL = re.compile(r"\((\w+) == (\w+) does not hold: .*\)$")
+"""Matches the equation of two dims of arguments behind a message"""
 
 
 def plain(message: str) -> str:
@@ -53,6 +55,16 @@ def is_one_early(message: str, said: str) -> bool:
     words, what = mine.split(": "), expected.split(": ")
     one_equality = len(what) > 2 and words[:1] == what[:1] and _equated(words[1:]) == _equated(what[1:]) != ""
     return mine.startswith(expected) or _as_written(mine, expected) or ": ".join(words[1:]) == expected or one_equality
+
+
+def is_implied(message: str, said: str, sizes: Mapping[str, int]) -> bool:
+    """Whether a message is of an equality that follows from those of a call of which another one is broken. Where a size that is not yet
+    known must equal two dims of arguments, these are compared with each other before it is known which of them is wrong. `said`: the
+    message on numbers; `sizes`: the dims of the arguments by name, of which the equation in the message must be false."""
+    mine, expected = plain(message).split(": "), plain(said).split(": ")
+    of_one_op = mine[0] == expected[0] and "" not in (_equated(mine[1:]), _equated(expected[1:]))
+    dims = [sizes.get(name) for name in equation.groups()] if (equation := _UNEQUAL.search(message)) else [None]
+    return of_one_op and None not in dims and len(set(dims)) == 2
 
 
 def _unshaped(message: str) -> str:

@@ -172,6 +172,12 @@ def changed_inputs(d: Drawn) -> list[str]:
     return [name for name, shape in shapes.items() if shape and isinstance(shape[0], Dim)][:3]
 
 
+def dims_by_name(d: Drawn, arrays: Mapping[str, Array]) -> dict[str, int]:
+    """The sizes of arguments by the symbols of the inputs' types, as messages spell them."""
+    shapes = {name: d.values[ref].type.shape or () for name, ref in d.program.params.items()}
+    return {str(n): m for name, shape in shapes.items() for n, m in zip(shape, arrays[name].shape)}
+
+
 def refused(d: Drawn, executables: Mapping[str, Any], name: str) -> int:
     """Changes one dim of one input by one; returns 1 if the evaluation on numbers and all executors refuse that, 0 if all run."""
     a = d.arrays[name]
@@ -199,7 +205,9 @@ def refused(d: Drawn, executables: Mapping[str, Any], name: str) -> int:
         assert not ran, f"{where}: refused on numbers ({refusal.said}), and these run it: {ran}"
         words = {o for way, o in outcomes.items() if way in ("native loop", *EQUAL_BITS)}
         assert len(words) == 1, f"{where}: one refusal in different words: {words}"
-        assert refusal.has(words.pop()), f"{where}: {outcomes['native loop']}; on numbers: {refusal.said}"
+        assert refusal.has(words.pop(), dims_by_name(d, arrays)), (
+            f"{where}: {outcomes['native loop']}; on numbers: {refusal.said}"
+        )
         return 1
     lost = {way: o for way, o in outcomes.items() if isinstance(o, str)}
     assert not lost, f"{where}: runs on numbers, and is refused: {lost}"

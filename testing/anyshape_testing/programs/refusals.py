@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from anyshape.errors import AnyshapeError
-from anyshape_testing.compare.wording import is_one_early, plain
+from anyshape_testing.compare.wording import is_implied, is_one_early, plain
 from anyshape_testing.programs.numbers import Array, Env, Numbers
 from anyshape_testing.programs.statements import (
     Block,
@@ -34,9 +34,9 @@ class Refused:
     said: list[str] = field(default_factory=list)
     without: list[Statement] = field(default_factory=list)
 
-    def has(self, message: str) -> bool:
-        """Whether a run may refuse with this message."""
-        if any(is_one_early(message, s) for s in self.said):
+    def has(self, message: str, sizes: Mapping[str, int]) -> bool:
+        """Whether a run may refuse with this message; `sizes`: the dims of the arguments by name."""
+        if any(is_one_early(message, s) or is_implied(message, s, sizes) for s in self.said):
             return True
         return plain(message).split(":")[0].split(" ")[0] in set(map(_called, every(self.without)))
 
