@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -82,15 +84,21 @@ __all__ = [
     "simplify",
 ]
 
+_ROOM = 48 << 20
+"""Bytes that must be free before a module is loaded: CPython 3.11 may crash where memory ends amid an import. All modules but LLVM, whose
+failure the system's loader reports, need less than half of it."""
+
 
 def __getattr__(name: str) -> Any:
+    module = _ROOMS.get(name) or _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module 'anyshape' has no attribute {name!r}")
     try:
-        if name in _ROOMS:
-            value: Any = import_module(_ROOMS[name])
-        elif name in _MODULES:
-            value = getattr(import_module(_MODULES[name]), name)
-        else:
-            raise AttributeError(f"module 'anyshape' has no attribute {name!r}")
+        if module not in sys.modules:
+            mmap.mmap(-1, _ROOM).close()
+        value: Any = import_module(module)
+        if name in _MODULES:
+            value = getattr(value, name)
     except (ImportError, OSError, *OUT_OF_MEMORY) as e:
         raise library_error(e) from e
     globals()[name] = value
