@@ -14,6 +14,8 @@ from pathlib import Path
 from anyshape.code_version import VERSION
 from anyshape.errors import UnsupportedError
 
+GROUP = "anyshape.ops"
+"""The entry point by which a package of ops is found"""
 INTERFACE = 1
 """The version of what generated packages use of the run time; raised whenever code that an older generator wrote does not run any more"""
 FILE = "versions.json"

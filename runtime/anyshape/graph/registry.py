@@ -12,9 +12,8 @@ from types import ModuleType
 
 from anyshape.errors import UnsupportedError
 from anyshape.graph.opdef import OpDef
-from anyshape.package_versions import check_interface, versions_of
+from anyshape.package_versions import GROUP, check_interface, versions_of
 
-GROUP = "anyshape.ops"
 OWN = "anyshape"
 """The namespace of the generated package's ops"""
 
