@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
-from anyshape.errors import SpecError, library_error
+from anyshape.errors import AnyshapeError, MissingPackageError, SpecError, library_error
 from anyshape.package_versions import GROUP
 from anyshape_gen.analysis import analyse
 from anyshape_gen.arguments import DEFAULT_PACKAGE, read_arguments
@@ -36,9 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = read_arguments(argv)
     try:
         return run(options)
-    except SpecError as e:
+    except AnyshapeError as e:
         if options.json:
-            tell_json(errors=e.findings or [Finding(NOWHERE, str(e))])
+            tell_json(errors=getattr(e, "findings", ()) or [Finding(NOWHERE, str(e))])
         else:
             print(e, file=sys.stderr)
     except OSError as e:
@@ -52,6 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Runs what the options ask for. Raises SpecError, and OSError for files that cannot be read or written."""
+    if options.command == "language-server":
+        return language_server()
     if options.command == "new-package":
         print(new_package(options.name, options.out))
         return 0
@@ -167,6 +169,18 @@ def write_functions(options: argparse.Namespace) -> int:
         print(f"no function: {name}: {reason}")
     print(f"{path.as_posix()}: {len(emitted.model.functions)} functions of domain {options.package}")
     return 0
+
+
+def language_server() -> int:
+    """Serves an editor. Raises MissingPackageError, with the extra that has it, where the package for that is not installed."""
+    try:
+        from anyshape_gen.editor.server import main as serve  # the rest of the generator does not load pygls
+    except ModuleNotFoundError as e:
+        if (e.name or "").partition(".")[0] not in ("pygls", "lsprotocol"):
+            raise
+        text = "the language server needs the package pygls, which is not installed: pip install 'anyshape[editor]'"
+        raise MissingPackageError(text, name=e.name) from e
+    return serve()
 
 
 def check(options: argparse.Namespace) -> int:
