@@ -145,12 +145,12 @@ def test_completion_hover_and_declaration(client: Client, uri: str) -> None:
     client.send("textDocument/didSave", {"textDocument": {"uri": uri}})
     labels = {item["label"]: item for item in client.ask("textDocument/completion", at(uri, 6, 20))}
     assert labels["x"]["detail"] == "input" and labels["sum"]["documentation"].startswith("The sum") and "d" in labels
-    shown = client.ask("textDocument/hover", at(uri, 6, 15))
+    shown = client.ask("textDocument/hover", at(uri, 6, 16))
     assert "- from 0 to below `d`" in shown["contents"]["value"] and shown["range"]["start"] == {
         "line": 6,
         "character": 16,
     }
-    place = client.ask("textDocument/definition", at(uri, 6, 20))
+    place = client.ask("textDocument/definition", at(uri, 6, 21))
     assert place == {"uri": uri, "range": {"start": {"line": 4, "character": 13}, "end": {"line": 4, "character": 14}}}
 
 
@@ -200,4 +200,4 @@ def test_hostile_messages_do_not_end_it(client: Client, uri: str) -> None:
             client.ask("textDocument/completion", at(uri, line, character))
             client.ask("textDocument/hover", at(uri, line, character))
     changed(client, uri, SPEC)
-    assert client.ask("textDocument/hover", at(uri, 6, 15)) is not None
+    assert client.ask("textDocument/hover", at(uri, 6, 16)) is not None
