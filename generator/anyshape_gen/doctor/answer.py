@@ -12,7 +12,7 @@ class Level(StrEnum):
 
     OK = "ok"
     WARNING = "warning"
-    """it works, or something optional does not"""
+    """something optional is not there, or needs attention"""
     ERROR = "error"
 
 

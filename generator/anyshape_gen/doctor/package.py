@@ -80,19 +80,19 @@ def demands(one: Package) -> Iterator[Line]:
 
 def entry_point(one: Package) -> Iterator[Line]:
     """Checks that the project announces the package, and that it is installed so."""
-    wanted = f"{one.name}:OPS"
+    point = f"{one.name}:OPS"
     announced = [] if one.project is None else [*one.project.entry_points.get(GROUP, {}).values()]
-    if one.project is not None and wanted not in announced:
+    if one.project is not None and point not in announced:
         yield error(
             f"{one.name} entry point",
             f'pyproject.toml has {announced or "none"} in project.entry-points."{GROUP}"',
-            f'write {one.name} = "{wanted}" there, and install the package again',
+            f'write {one.name} = "{point}" there, and install the package again',
         )
         return
-    points = [point for point in metadata.entry_points(group=GROUP) if point.value == wanted]
-    namespaces = {point.name for point in points}
+    points = [p for p in metadata.entry_points(group=GROUP) if p.value == point]
+    namespaces = {p.name for p in points}
     for other in sorted(
-        {p.value for p in metadata.entry_points(group=GROUP) if p.name in namespaces and p.value != wanted}
+        {p.value for p in metadata.entry_points(group=GROUP) if p.name in namespaces and p.value != point}
     ):
         yield error(
             f"{one.name} entry point",
@@ -100,7 +100,7 @@ def entry_point(one: Package) -> Iterator[Line]:
             "give the entry point of one of them another name, and install it again",
         )
     if points:
-        yield ok(f"{one.name} entry point", f"{points[0].name} = {wanted}")
+        yield ok(f"{one.name} entry point", f"{points[0].name} = {point}")
     else:
         yield warning(
             f"{one.name} entry point",

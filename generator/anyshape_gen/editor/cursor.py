@@ -133,7 +133,7 @@ def _inside(value: str) -> tuple[tuple[str, ...], bool, bool]:
     """The keys of the brackets that a value leaves open, whether a key is next, and whether its end is in a comment."""
     keys: list[str] = []
     waiting: list[bool] = []
-    """of each open bracket, whether a key comes next"""
+    """whether a key comes next, of each open bracket"""
     word, quote, k = "", "", 0
     while k < len(value):
         char = value[k]

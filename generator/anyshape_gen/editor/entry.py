@@ -57,10 +57,10 @@ class Declared:
     name: str
     what: What
     text: str
-    """its declaration"""
+    """the declaration"""
     line: int
     column: int
-    """from 0, as the line"""
+    """counted from 0, like the line"""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class _Section:
     text: str
     line: int
     starts: tuple[int, ...]
-    """where each of its lines begins in `text`"""
+    """the beginning of each line in `text`"""
 
     @staticmethod
     def of(lines: Sequence[str], first: int, last: int, column: int) -> _Section:

@@ -29,7 +29,7 @@ class Hover:
 
 
 def declaration(path: str, line: int, column: int, contents: Mapping[str, str]) -> tuple[str, Declared] | None:
-    """Where the name at the cursor is declared: the file and the place."""
+    """Finds the file and the place in which the name at the cursor is declared."""
     lines = contents.get(path, "").split("\n")
     at = cursor(lines, line, column)
     return None if at.in_comment or not at.word else _declaration(at, path, lines, contents)

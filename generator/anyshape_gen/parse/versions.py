@@ -26,7 +26,7 @@ GENERATORS: Mapping[int, str] = {1: "0.1.0"}
 
 
 class Scope(StrEnum):
-    """Where a name of the language stands."""
+    """The places in which a name of the language may stand."""
 
     FILE = "key of a file"
     OP = "key of an op or a family"
