@@ -40,14 +40,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.json:
             tell_json(errors=getattr(e, "findings", ()) or [Finding(NOWHERE, str(e))])
         else:
-            print(e, file=sys.stderr)
+            print(printable(str(e)), file=sys.stderr)
     except OSError as e:
         text = f"{e.filename or 'output'}: {e.strerror or e}"
         if options.json:
             tell_json(errors=[Finding(NOWHERE, text)])
         else:
-            print(text, file=sys.stderr)
+            print(printable(text), file=sys.stderr)
     return 2
+
+
+def printable(text: str) -> str:
+    """The text, in which bytes of paths that are not UTF-8 are escaped: no stream need take them."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def run(options: argparse.Namespace) -> int:
@@ -55,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     if options.command == "language-server":
         return language_server()
     if options.command == "new-package":
-        print(new_package(options.name, options.out))
+        print(printable(new_package(options.name, options.out)))
         return 0
     if options.target == "onnx":
         return write_functions(options)
@@ -72,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
         if options.json:
             tell_json(errors=[Finding(NOWHERE, text)])
         else:
-            print(text, file=sys.stderr)
+            print(printable(text), file=sys.stderr)
         return 1
     if options.command == "new-op":
         return new_op(options.name, options.specs / f"{options.file}.yaml")
@@ -95,7 +100,7 @@ def write(options: argparse.Namespace, memo: Memo) -> tuple[str, ...]:
         project.parent.mkdir(parents=True, exist_ok=True)
         project.write_text(emit_project(options.package, ops_package(options)))
         if not options.json:
-            print(f"new: {project.as_posix()}, which is not overwritten again")
+            print(printable(f"new: {project.as_posix()}, which is not overwritten again"))
     archives = [packed(options, result)] if options.target == "torch" else []
     written = synchronise(result.files, result.owned)
     for path, archive in archives:
@@ -205,7 +210,7 @@ def tell(lines: Sequence[Difference | str], file: TextIO | None = None) -> None:
     """Prints one line for each, but at most MOST_LINES, to `file` or to standard output."""
     shown = lines if len(lines) <= MOST_LINES else lines[: MOST_LINES - 1]
     for difference in shown:
-        print(difference, file=file)
+        print(printable(str(difference)), file=file)
     if len(shown) < len(lines):
         print(f"and {len(lines) - len(shown)} more", file=file)
 

@@ -43,7 +43,7 @@ def environment() -> Iterator[Line]:
 def python(version: Sequence[int], implementation: str) -> Line:
     """Checks the version of Python against what the project demands."""
     text = f"{implementation} {'.'.join(map(str, version))}"
-    demand = _metadata("anyshape", "Requires-Python") or ">=3.11"
+    demand = _python_demand("anyshape") or ">=3.11"
     if not satisfies(".".join(map(str, version)), demand):
         return error("Python", f"{text}, anyshape needs {demand}", "make a virtual environment with a later Python")
     if implementation != "cpython":
@@ -53,11 +53,12 @@ def python(version: Sequence[int], implementation: str) -> Line:
     return ok("Python", text)
 
 
-def _metadata(distribution: str, field: str) -> str | None:
+def _python_demand(distribution: str) -> str | None:
     try:
-        return metadata.metadata(distribution).get(field)
+        demand = metadata.metadata(distribution).json.get("requires_python")
     except metadata.PackageNotFoundError:
         return None
+    return demand if isinstance(demand, str) else None
 
 
 def requirements(distribution: str) -> Iterator[Line]:

@@ -230,7 +230,7 @@ def _variables(section: _Section) -> Iterator[Declared]:
 def of_file(lines: Sequence[str]) -> list[Declared]:
     """The functions and oracles of a file."""
     blocks = {"define": What.FUNCTION, "library": What.FUNCTION, "terms": What.FUNCTION, "oracles": What.ORACLE}
-    known = []
+    known: list[Declared] = []
     for key, first, last, column in _children(lines, 0, len(lines), -1):
         if key in blocks:
             known += functions(_Section.of(lines, first, last, column), blocks[key])

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from lsprotocol import types as lsp
 from pygls import uris
@@ -83,11 +83,11 @@ def is_spec(path: Path, text: str) -> bool:
     )
 
 
-class Server(LanguageServer):
-    """The server, and the folders of the files that are open."""
+class Server:
+    """The folders of the files that are open in an editor, and what it is told of them."""
 
-    def __init__(self) -> None:
-        super().__init__("anyshape-gen", VERSION)
+    def __init__(self, protocol: LanguageServer) -> None:
+        self.protocol = protocol
         self.folders: dict[Path, Specs] = {}
 
     def specs(self, path: Path) -> Specs:
@@ -96,7 +96,7 @@ class Server(LanguageServer):
     def contents(self, specs: Specs) -> dict[str, str]:
         """The texts of a folder: those that are open as the editor has them, others as they are on disk."""
         texts = {}
-        for uri, document in self.workspace.text_documents.items():
+        for uri, document in self.protocol.workspace.text_documents.items():
             path = Path(uris.to_fs_path(uri) or "")
             if path.parent == specs.folder and is_spec(path, document.source):
                 texts[specs.name(path)] = document.source
@@ -108,7 +108,7 @@ class Server(LanguageServer):
     def place(self, uri: str) -> Path | None:
         """The path of a spec that is open; None for another file."""
         name = uris.to_fs_path(uri)
-        document = self.workspace.text_documents.get(uri)
+        document = self.protocol.workspace.text_documents.get(uri)
         if name is None or document is None:
             return None
         path = Path(name)
@@ -142,7 +142,9 @@ class Server(LanguageServer):
             for name in specs.shown | listed:
                 uri = specs.uri(name)
                 shown = [self.diagnostic(uri, d) for d in findings.get(name, [])]
-                self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri=uri, diagnostics=shown))
+                self.protocol.text_document_publish_diagnostics(
+                    lsp.PublishDiagnosticsParams(uri=uri, diagnostics=shown)
+                )
             specs.shown = listed
         except Exception:
             log.exception("a check failed")
@@ -159,15 +161,57 @@ class Server(LanguageServer):
 
     def range(self, uri: str, line: int, start: int, end: int) -> lsp.Range:
         """The range of some characters of a line, in the units that the editor counts in."""
-        document = self.workspace.get_text_document(uri)
+        document = self.protocol.workspace.get_text_document(uri)
         plain = lsp.Range(lsp.Position(line, start), lsp.Position(line, end))
         return document.position_codec.range_to_client_units(document.lines, plain)
 
     def at(self, uri: str, position: lsp.Position) -> tuple[int, int]:
         """The line and the column of a position, in characters."""
-        document = self.workspace.get_text_document(uri)
+        document = self.protocol.workspace.get_text_document(uri)
         plain = document.position_codec.position_from_client_units(document.lines, position)
         return plain.line, plain.character
+
+    def complete(self, uri: str, position: lsp.Position) -> list[lsp.CompletionItem]:
+        """What may be written at a position."""
+        path = self.place(uri)
+        if path is None:
+            return []
+        specs = self.specs(path)
+        contents = _with_library(self.contents(specs))
+        line, column = self.at(uri, position)
+        return [_item(one) for one in suggestions(contents[specs.name(path)].split("\n"), line, column, contents)]
+
+    def hover(self, uri: str, position: lsp.Position) -> lsp.Hover | None:
+        """What the name at a position is."""
+        path = self.place(uri)
+        if path is None:
+            return None
+        specs = self.specs(path)
+        name, contents = specs.name(path), _with_library(self.contents(specs))
+        line, column = self.at(uri, position)
+        op = cursor(contents[name].split("\n"), line, column).op or ""
+        known = analysed(name, contents[name], op, contents)
+        if known is not None:
+            specs.last[name, op] = known
+        shown = hover(name, line, column, contents, specs.last.get((name, op)))
+        if shown is None:
+            return None
+        text = lsp.MarkupContent(lsp.MarkupKind.Markdown, shown.text)
+        return lsp.Hover(text, self.range(uri, line, shown.start, shown.end))
+
+    def declaration(self, uri: str, position: lsp.Position) -> lsp.Location | None:
+        """The place where a name is declared; none for a function of anyshape's own library, which is in no folder of the author's."""
+        path = self.place(uri)
+        if path is None:
+            return None
+        specs = self.specs(path)
+        line, column = self.at(uri, position)
+        place = declaration(specs.name(path), line, column, self.contents(specs))
+        if place is None:
+            return None
+        file, name = place
+        to = specs.uri(file)
+        return lsp.Location(to, self.range(to, name.line, name.column, name.column + len(name.name)))
 
 
 def _text(path: Path) -> str | None:
@@ -217,83 +261,40 @@ def _item(one: Suggestion) -> lsp.CompletionItem:
     )
 
 
-def complete(server: Server, uri: str, position: lsp.Position) -> list[lsp.CompletionItem]:
-    path = server.place(uri)
-    if path is None:
-        return []
-    specs = server.specs(path)
-    contents = _with_library(server.contents(specs))
-    line, column = server.at(uri, position)
-    return [_item(one) for one in suggestions(contents[specs.name(path)].split("\n"), line, column, contents)]
-
-
-def show(server: Server, uri: str, position: lsp.Position) -> lsp.Hover | None:
-    path = server.place(uri)
-    if path is None:
-        return None
-    specs = server.specs(path)
-    name, contents = specs.name(path), _with_library(server.contents(specs))
-    line, column = server.at(uri, position)
-    op = cursor(contents[name].split("\n"), line, column).op or ""
-    known = analysed(name, contents[name], op, contents)
-    if known is not None:
-        specs.last[name, op] = known
-    shown = hover(name, line, column, contents, specs.last.get((name, op)))
-    if shown is None:
-        return None
-    text = lsp.MarkupContent(lsp.MarkupKind.Markdown, shown.text)
-    return lsp.Hover(text, server.range(uri, line, shown.start, shown.end))
-
-
-def declared_at(server: Server, uri: str, position: lsp.Position) -> lsp.Location | None:
-    path = server.place(uri)
-    if path is None:
-        return None
-    specs = server.specs(path)
-    line, column = server.at(uri, position)
-    place = declaration(specs.name(path), line, column, server.contents(specs))
-    if place is None:
-        return None
-    file, name = place
-    to = specs.uri(file)
-    return lsp.Location(to, server.range(to, name.line, name.column, name.column + len(name.name)))
-
-
-def server() -> Server:
+def serving() -> LanguageServer:
     """The server, with its features."""
-    it = Server()
-    feature: Any = it.feature
+    protocol = LanguageServer("anyshape-gen", VERSION)
+    server = Server(protocol)
 
-    @feature(lsp.TEXT_DOCUMENT_DID_OPEN)
     async def opened(params: lsp.DidOpenTextDocumentParams) -> None:
-        it.later(params.text_document.uri)
+        server.later(params.text_document.uri)
 
-    @feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
     async def changed(params: lsp.DidChangeTextDocumentParams) -> None:
-        it.later(params.text_document.uri)
+        server.later(params.text_document.uri)
 
-    @feature(lsp.TEXT_DOCUMENT_DID_SAVE)
     async def saved(params: lsp.DidSaveTextDocumentParams) -> None:
-        it.later(params.text_document.uri, is_saved=True)
+        server.later(params.text_document.uri, is_saved=True)
+
+    async def completion(params: lsp.CompletionParams) -> list[lsp.CompletionItem]:
+        return safely(lambda: server.complete(params.text_document.uri, params.position), [])
+
+    async def hovered(params: lsp.HoverParams) -> lsp.Hover | None:
+        return safely(lambda: server.hover(params.text_document.uri, params.position), None)
+
+    async def definition(params: lsp.DefinitionParams) -> lsp.Location | None:
+        return safely(lambda: server.declaration(params.text_document.uri, params.position), None)
 
     triggers = lsp.CompletionOptions(trigger_characters=["[", "(", "{", " ", "*", "@"])
-
-    @feature(lsp.TEXT_DOCUMENT_COMPLETION, triggers)
-    async def completion(params: lsp.CompletionParams) -> list[lsp.CompletionItem]:
-        return safely(lambda: complete(it, params.text_document.uri, params.position), [])
-
-    @feature(lsp.TEXT_DOCUMENT_HOVER)
-    async def hovered(params: lsp.HoverParams) -> lsp.Hover | None:
-        return safely(lambda: show(it, params.text_document.uri, params.position), None)
-
-    @feature(lsp.TEXT_DOCUMENT_DEFINITION)
-    async def definition(params: lsp.DefinitionParams) -> lsp.Location | None:
-        return safely(lambda: declared_at(it, params.text_document.uri, params.position), None)
-
-    return it
+    protocol.feature(lsp.TEXT_DOCUMENT_DID_OPEN)(opened)
+    protocol.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)(changed)
+    protocol.feature(lsp.TEXT_DOCUMENT_DID_SAVE)(saved)
+    protocol.feature(lsp.TEXT_DOCUMENT_COMPLETION, triggers)(completion)
+    protocol.feature(lsp.TEXT_DOCUMENT_HOVER)(hovered)
+    protocol.feature(lsp.TEXT_DOCUMENT_DEFINITION)(definition)
+    return protocol
 
 
 def main() -> int:
     """Serves standard input and output until the editor ends it."""
-    server().start_io()
+    serving().start_io()
     return 0
