@@ -144,3 +144,8 @@ def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     if options.json and options.command not in JSON:
         parser.error(f"--json is for generating, {', '.join(JSON[1:])} and --check, not for {options.command}")
     return options
+
+
+def printable(text: str) -> str:
+    """The text, in which bytes of paths that are not UTF-8 are escaped: no stream need take them."""
+    return text.encode(errors="backslashreplace").decode()

@@ -15,7 +15,7 @@ from typing import TextIO
 from anyshape.errors import AnyshapeError, MissingPackageError, SpecError, library_error
 from anyshape.package_versions import GROUP
 from anyshape_gen.analysis import analyse
-from anyshape_gen.arguments import DEFAULT_PACKAGE, read_arguments
+from anyshape_gen.arguments import DEFAULT_PACKAGE, printable, read_arguments
 from anyshape_gen.emit.standalone import emit_project
 from anyshape_gen.generation import Generated, generated, ops_package, own_folders, read_folder
 from anyshape_gen.memo import Memo
@@ -48,11 +48,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             print(printable(text), file=sys.stderr)
     return 2
-
-
-def printable(text: str) -> str:
-    """The text, in which bytes of paths that are not UTF-8 are escaped: no stream need take them."""
-    return text.encode(errors="backslashreplace").decode()
 
 
 def run(options: argparse.Namespace) -> int:

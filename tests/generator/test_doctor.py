@@ -328,6 +328,11 @@ def test_the_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert shown.rstrip().splitlines()[-1].startswith("1 errors, ")
 
 
+def test_a_place_that_is_no_utf_8(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--package", "\udcff"]) == 1
+    assert "error    \\udcff: SpecError" in capsys.readouterr().out
+
+
 def test_the_environment_alone(capsys: pytest.CaptureFixture[str]) -> None:
     main(["doctor"])
     lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]

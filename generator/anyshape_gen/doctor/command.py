@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 
-from anyshape_gen.arguments import DEFAULT_PACKAGE
+from anyshape_gen.arguments import DEFAULT_PACKAGE, printable
 from anyshape_gen.doctor.answer import Level, Line, checked
 from anyshape_gen.doctor.environment import environment
 
@@ -22,7 +22,7 @@ def doctor(options: argparse.Namespace) -> int:
     for line in examined(options.package):
         lines.append(line)
         if not options.json:
-            print(line, flush=True)
+            print(printable(str(line)), flush=True)
     errors, warnings = (sum(line.level is level for line in lines) for level in (Level.ERROR, Level.WARNING))
     if options.json:
         print(json.dumps({"lines": [asdict(line) for line in lines], "errors": errors, "warnings": warnings}, indent=1))
