@@ -329,8 +329,8 @@ def run_plain(build: Callable[[FunctionBuilder], None], *arrays: np.ndarray[Any,
         function(0, buffers.ctypes.data, scratch.ctypes.data, part, nparts)
 
 
-@pytest.mark.parametrize("computed, wanted", [("b", {"b": 1, "a": 2}), ("a", {"a": 1, "b": 2})])
-def test_what_takes_longer_to_compute_is_computed_once_by_two_parts(computed: str, wanted: dict[str, int]) -> None:
+@pytest.mark.parametrize("computed, times", [("b", {"b": 1, "a": 2}), ("a", {"a": 1, "b": 2})])
+def test_what_takes_longer_to_compute_is_computed_once_by_two_parts(computed: str, times: dict[str, int]) -> None:
     """Counts how often each row of A and each column of B is packed, where the other operand is the smaller one."""
     m, n, k = (64, 512, 20) if computed == "b" else (512, 64, 20)
 
@@ -355,7 +355,7 @@ def test_what_takes_longer_to_compute_is_computed_once_by_two_parts(computed: st
     c, of_a, of_b = np.zeros((m, n), np.float32), np.zeros(m, np.int64), np.zeros(n, np.int64)
     run_plain(build, c, of_a, of_b, nparts=2)
     assert (c == k).all()
-    assert {"a": int(of_a.max()), "b": int(of_b.max())} == wanted
+    assert {"a": int(of_a.max()), "b": int(of_b.max())} == times
 
 
 @pytest.mark.parametrize("m, n, k", [(3, 40, 9), (37, 75, 50), (200, 33, 1000)])
