@@ -64,7 +64,7 @@ def compile(
         )
     bound = options.get("precision")
     if isinstance(bound, Within):
-        options = {**options, "precision": "bf16"}
+        options = {**options, "precision": bound.precision}
     chosen, sizes = make_options({**options, "dims": dims or {}}), size_policy(policy)
     if isinstance(model, (str, os.PathLike)) and is_saved(model):
         if isinstance(bound, Within):
@@ -115,7 +115,7 @@ def _within(f: Function, bound: Within, options: Options) -> tuple[Options, list
 
     def compiled(exact_nodes: Collection[str] | None) -> Executable:
         own = replace(
-            options, precision="exact" if exact_nodes is None else "bf16", exact_nodes=tuple(exact_nodes or ())
+            options, precision="exact" if exact_nodes is None else bound.precision, exact_nodes=tuple(exact_nodes or ())
         )
         report = Report(precision=own.precision)
         return Executable(f, Compiler(own, report, threading.RLock(), None, folding(own)).plan(f), report, own)
