@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import anyshape
+from anyshape import ops
 from anyshape.errors import SpecError, UnsupportedError
 from anyshape.graph.registry import all_ops, namespaces
 from anyshape.package_versions import INTERFACE, PackageVersions, check_interface, read_versions
@@ -14,7 +17,8 @@ from anyshape_gen.analysis import analyse
 from anyshape_gen.model.analysis import Analysis
 from anyshape_gen.parse import versions
 from anyshape_gen.parse.versions import CHANGES, FIRST, GENERATORS, LANGUAGE, Change, Scope
-from tests.generator.installing import installed
+from tests.generator.frozen_package import NAME, path_of
+from tests.generator.installing import installed, registered
 
 PAGE = (Path(__file__).parents[2] / "docs/spec-language.md").read_text()
 OP = """ops:
@@ -178,3 +182,45 @@ def test_the_present_interface_is_let_pass() -> None:
 def test_versions_are_those_of_the_generator() -> None:
     own = Path(__file__).parents[2] / "generated/anyshape_ops/versions.json"
     assert json.loads(own.read_text()) == {"language": LANGUAGE, "interface": INTERFACE}
+
+
+RAISE = (
+    "code of interface {} does not run any more: raise INTERFACE, and run `python -m tests.generator.frozen_package`"
+)
+
+
+def test_code_of_an_earlier_generator_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package is as it was when the interface got its number, so that a change of the run time that breaks it is noticed."""
+    package = tmp_path / NAME
+    for name, text in json.loads(path_of(INTERFACE).read_text()).items():
+        path = package / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    info = tmp_path / f"{NAME}-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {NAME}\nVersion: 0.1.0\n")
+    (info / "entry_points.txt").write_text(f"[anyshape.ops]\n{NAME} = {NAME}:OPS\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with registered(NAME):
+        try:
+            results = results_of_frozen_ops()
+        except Exception as e:
+            raise AssertionError(RAISE.format(INTERFACE)) from e
+    x = np.array([1, -2, 3, 4], np.float32)
+    for got, want in zip(
+        results, (x[:2] / (1 + np.exp(-2 * x[2:])), x[:2] / 2, x[1:3], x[x > 0], np.cumsum(x)), strict=True
+    ):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def results_of_frozen_ops() -> list[np.ndarray]:
+    x = anyshape.input("x", "f32[n]")
+    start = anyshape.input("start", "i64[]")
+    window = anyshape.function([x, start], ops.frozen_window(x, start=start, length=2))
+    calls = (
+        (ops.frozen_gate(x, slope=2.0), ()), (ops.frozen_gate(x, mode="halved"), ()), (window, (np.array(1),)),
+        (ops.frozen_positives(x), ()), (ops.frozen_sum(x), ()),
+    )  # fmt: skip
+    values = np.array([1, -2, 3, 4], np.float32)
+    functions = [(y if y is window else anyshape.function([x], y), more) for y, more in calls]
+    return [anyshape.compile(function)(values, *more) for function, more in functions]
