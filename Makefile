@@ -85,7 +85,7 @@ test-serve: $(SERVE_VENV)/.anyshape-serve  ## the tests of `anyshape serve`, in 
 
 test-export: $(VENV)/.anyshape-cross  ## exported programs of every target, by the package ziglang, qemu-user if it is here, wasmtime, node and chromium if they are here; ten minutes the first time
 	ANYSHAPE_LONG=1 $(PYTEST) tests/export/test_c_programs.py tests/export/test_javascript.py tests/examples/test_embed.py \
-		tests/examples/test_one_op.py tests/examples/test_browser.py
+		tests/examples/test_one_op.py tests/examples/test_browser.py tests/robust/test_explain_page.py
 
 $(VENV)/.anyshape-cross: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,test,cross]' --editable generator --editable testing

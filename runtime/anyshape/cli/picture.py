@@ -1,4 +1,4 @@
-"""Files of pictures that commands draw: an .svg is written as text; for a .png matplotlib is needed."""
+"""Files that commands draw: pages of HTML; pictures, of which an .svg is written as text, and for a .png matplotlib is needed."""
 
 from __future__ import annotations
 
@@ -27,5 +27,14 @@ def draw(path: str, svg: Callable[[], str], png: Callable[[str], None]) -> None:
             png(path)
         else:
             write_plain(path, svg().encode())
+    except OSError as e:
+        raise AnyshapeError(f"{path} cannot be written: {e.strerror}") from None
+
+
+def write_page(path: str, page: str) -> None:
+    """Writes a page of HTML; what is no character, as in the name of a file, becomes `?`. Raises AnyshapeError for a file that cannot be
+    written."""
+    try:
+        write_plain(path, page.encode(errors="replace"))
     except OSError as e:
         raise AnyshapeError(f"{path} cannot be written: {e.strerror}") from None

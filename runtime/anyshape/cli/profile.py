@@ -10,10 +10,11 @@ from functools import partial
 
 from anyshape.cli import arguments
 from anyshape.cli.answer import Answer, described
+from anyshape.cli.picture import write_page
 from anyshape.cli.progress import progress
 from anyshape.cli.random_inputs import accepted_inputs, make_inputs, spell_shape
-from anyshape.errors import AnyshapeError, ArgumentError
-from anyshape.files import is_saved, write_plain
+from anyshape.errors import ArgumentError
+from anyshape.files import is_saved
 from anyshape.vm.compiling.options import CompileOptions
 from anyshape.vm.executable.profile import Profile, profile
 from anyshape.vm.run.recorder import Sample
@@ -76,10 +77,7 @@ def profile_command(args: argparse.Namespace) -> Answer:
     if args.html is not None:
         from anyshape.cli.profile_page import page
 
-        try:
-            write_plain(args.html, page(f"{args.model}: {shape}", measured, limits).encode())
-        except OSError as e:
-            raise AnyshapeError(f"{args.html} cannot be written: {e.strerror}") from None
+        write_page(args.html, page(f"{args.model}: {shape}", measured, limits))
         lines.append(f"timeline in {args.html}")
     data = {
         "inputs": {name: described(a, elements=False) for name, a in feed.items()},
