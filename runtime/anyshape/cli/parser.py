@@ -50,6 +50,7 @@ _EXAMPLES = """\
   anyshape run model.onnx --input x=x.npy --input mask=inputs.npz --input newshape='[2, -1]'
   anyshape run model.onnx --input x=x.npy --output-dir results --json
   anyshape profile bert.onnx --shape ids=4x128 --html bert.html
+  anyshape profile bert.onnx --shape ids=4x128 --trace bert.json                 for ui.perfetto.dev
   anyshape bench bert.onnx --shape ids=4x128 --plot bert.svg     beside onnxruntime, the slowest nodes first
   anyshape bench bert.onnx --dim batch=4 --dim seq=128 --threads 1 --repeat 100 --json
   anyshape run vision.onnx --shape image=1x3x224x224 --repeat 1000 --policy specialised
@@ -168,6 +169,8 @@ def _add_profile(commands: Commands) -> None:
     )
     _add_policy(one)
     one.add_argument("--html", metavar="FILE", help="write a timeline, as one HTML page without other files")
+    trace = "write the first calls as a trace (JSON), for ui.perfetto.dev or chrome://tracing"
+    one.add_argument("--trace", metavar="FILE", help=trace)
     one.set_defaults(command=profile_model)
 
 

@@ -228,10 +228,10 @@ class Compiler:
             kernel_maker(options, report) if self.target is None else NativeKernels(report, self.target, loads=False)
         )
         schedule = self._schedule(f)
+        noted = noted or options.recorder is not None or self.target is not None
         with report.phase("generate"):
-            noted = noted or options.recorder is not None or self.target is not None
             program = generate(schedule, maker, assumed, functions, noted)
-        generated = [(schedule, program), *(self._function(c, functions, maker) for c in functions)]
+        generated = [(schedule, program), *(self._function(c, functions, maker, noted) for c in functions)]
         report.compiled(maker.count)
         return generated
 
@@ -265,7 +265,7 @@ class Compiler:
         return schedule
 
     def _function(
-        self, callee: Callee, functions: Mapping[Callee, int], maker: KernelMaker
+        self, callee: Callee, functions: Mapping[Callee, int], maker: KernelMaker, noted: bool
     ) -> tuple[Schedule, Program]:
         """Generates the program of a function that is called; it assumes nothing of its dims, since a call has no other variant."""
         f = callee.defined()
@@ -280,7 +280,7 @@ class Compiler:
             )
         schedule = self._schedule(f)
         with self.report.phase("generate"):
-            return schedule, generate_function(schedule, maker, functions, callee.name)
+            return schedule, generate_function(schedule, maker, functions, callee.name, noted)
 
 
 class _NodeNames:

@@ -17,7 +17,7 @@ from anyshape.graph.value import Node, Value
 from anyshape.passes.steps import KernelStep, RegionStep, Schedule, ScheduleStep, TableStep, ViewStep, step_name
 from anyshape.types import FunctionType, ListType
 from anyshape.vm.compiling.plans import Described
-from anyshape.vm.page.dims import DimOrigins, Origin
+from anyshape.vm.page.dims import DimOrigins, DimOrigin
 from anyshape.vm.page.layers import Place, places
 from anyshape.vm.program.invocation import Invocation, equations_by_node
 from anyshape.vm.program.memory_plan import Area, Inside, MemoryPlan
@@ -35,12 +35,12 @@ Row = dict[str, Any]
 
 def description(described: Described) -> Row:
     """Describes a function: `graphs` begin with the function's own; those of regions and of functions that it calls follow."""
-    tables = _Tables()
+    tables = _PageTables()
     if described.parts:
         for schedule, program in described.parts:
-            _Part(tables, schedule.function, program).add(schedule)
+            _FunctionRows(tables, schedule.function, program).add(schedule)
     else:
-        _Part(tables, described.function, None).add_open()
+        _FunctionRows(tables, described.function, None).add_open()
     return {
         "sizes": tables.sizes.table,
         "symbols": tables.symbols,
@@ -52,8 +52,8 @@ def description(described: Described) -> Row:
     }
 
 
-@dataclass(eq=False)
-class _Tables:
+@dataclass(eq=False, kw_only=True)
+class _PageTables:
     """Rows that all parts share."""
 
     sizes: SizeWriter = field(default_factory=SizeWriter)
@@ -66,10 +66,10 @@ class _Tables:
     seen: set[Dim | Cond] = field(default_factory=set)
 
 
-class _Part:
+class _FunctionRows:
     """The rows of one function and its regions."""
 
-    def __init__(self, tables: _Tables, f: Function, program: Program | None) -> None:
+    def __init__(self, tables: _PageTables, f: Function, program: Program | None) -> None:
         self.tables, self.program, self.function = tables, program, f
         self.causes = Causes(f)
         self.origins = DimOrigins(f, self.causes)
@@ -283,9 +283,9 @@ def _shortened(texts: Iterable[str]) -> list[str]:
 def origins() -> Mapping[str, str]:
     """What each origin of a dim means, for a legend."""
     return {
-        Origin.INPUT: "a dim of an input",
-        Origin.DERIVED: "computed of dims of inputs",
-        Origin.DATA: "decided by data while it runs",
-        Origin.CONSTANT: "a number",
-        Origin.MACHINE: "a property of the machine",
+        DimOrigin.INPUT: "a dim of an input",
+        DimOrigin.DERIVED: "computed of dims of inputs",
+        DimOrigin.DATA: "decided by data while it runs",
+        DimOrigin.CONSTANT: "a number",
+        DimOrigin.MACHINE: "a property of the machine",
     }

@@ -17,7 +17,7 @@ from anyshape.vm.report.causes import Causes
 
 
 @unique
-class Origin(StrEnum):
+class DimOrigin(StrEnum):
     """An origin of a dim. `machine` is the number of threads, which sizes of scratch memory depend on."""
 
     CONSTANT = "constant"
@@ -50,16 +50,16 @@ class DimOrigins:
         self._spelled.update((named, s) for s, named in names.items())
         return names
 
-    def of(self, e: Size) -> Origin:
+    def of(self, e: Size) -> DimOrigin:
         """The origin of a size that `named` returned."""
         if not isinstance(e, Dim):
-            return Origin.CONSTANT
+            return DimOrigin.CONSTANT
         symbols = free_symbols(e)
         if not symbols <= self._own.keys() | {THREADS}:
-            return Origin.DATA
+            return DimOrigin.DATA
         if e is THREADS:
-            return Origin.MACHINE
-        return Origin.INPUT if e.is_symbol else Origin.DERIVED
+            return DimOrigin.MACHINE
+        return DimOrigin.INPUT if e.is_symbol else DimOrigin.DERIVED
 
     def cause(self, s: Dim) -> str:
         """Says where a symbol comes from; `s` is one that `named` returned."""

@@ -24,12 +24,12 @@ from anyshape.vm.compiling.kernels import target_called
 from anyshape.vm.compiling.options import Options
 from anyshape.vm.compiling.plans import Compiler, Described
 from anyshape.vm.page.description import description, origins
-from anyshape.vm.page.dims import Origin
+from anyshape.vm.page.dims import DimOrigin
 from anyshape.vm.page.layers import COLUMNS
 from anyshape.vm.report.summary import Report
 from anyshape.wording import counted
 
-USUAL = {Origin.INPUT: 64, Origin.DATA: 16, Origin.MACHINE: 1}
+USUAL = {DimOrigin.INPUT: 64, DimOrigin.DATA: 16, DimOrigin.MACHINE: 1}
 """Sizes at which the sliders begin, as far as bounds permit."""
 EXACT = 1 << 53
 """The first integer beside which JavaScript has not every other one."""

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from anyshape.dims import Dim, Size, evaluate, minimum
+from anyshape.dims import Dim, Size, evaluate, free_symbols, minimum
 from anyshape.equations.builder import Equation
 from anyshape.equations.operations import elements_read, operations
 from anyshape.graph.value import Node, Value
 from anyshape.passes.steps import KernelStep
 from anyshape.types import TensorType
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class MemoryInUse:
+    """Values and scratch that have memory at a step, by their bytes. `registers` of the symbols in these; `around`: those of the
+    surroundings of a body."""
+
+    sizes: tuple[Size, ...]
+    registers: Mapping[Dim, int]
+    around: MemoryInUse | None = None
+
+    def bytes(self, registers: Sequence[int | None]) -> int:
+        """The bytes in use, for the contents of all registers."""
+        numbers = {s: registers[k] or 0 for s, k in self.registers.items()}
+        own = sum(evaluate(n, numbers) for n in self.sizes if free_symbols(n) <= numbers.keys())
+        return own + (self.around.bytes(registers) if self.around is not None else 0)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -20,6 +36,7 @@ class Invocation:
     step: KernelStep
     outputs: tuple[Value, ...]
     registers: Mapping[Dim, int]
+    memory: MemoryInUse | None = None
 
     @property
     def operations(self) -> Size:
