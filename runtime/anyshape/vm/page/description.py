@@ -17,7 +17,7 @@ from anyshape.graph.value import Node, Value
 from anyshape.passes.steps import KernelStep, RegionStep, Schedule, ScheduleStep, TableStep, ViewStep, step_name
 from anyshape.types import FunctionType, ListType
 from anyshape.vm.compiling.plans import Described
-from anyshape.vm.page.dims import DimOrigins, DimOrigin
+from anyshape.vm.page.dims import DimOrigin, DimOrigins
 from anyshape.vm.page.layers import Place, places
 from anyshape.vm.program.invocation import Invocation, equations_by_node
 from anyshape.vm.program.memory_plan import Area, Inside, MemoryPlan
