@@ -23,6 +23,7 @@ from anyshape.cli.main import main
 from anyshape.dims import SizeReader, evaluate, free_symbols
 from anyshape.errors import ArgumentError
 from anyshape.vm.compiling.kernels import THREADS
+from anyshape.vm.export.call_bytes import call_bytes
 from anyshape.vm.page import document
 from anyshape.vm.page.document import EXACT, as_data
 from anyshape.vm.page.layers import COLUMNS, places
@@ -307,6 +308,15 @@ def test_the_plan_is_that_of_the_compiled_program(chain: tuple[anyshape.Executab
                 assert (tenant["start"], tenant["end"]) == (t.start, t.end)
                 assert numbers[tenant["dim"]] == evaluate(t.bytes, {s: sizes[s.name] for s in free_symbols(t.bytes)})
     assert [(r["name"], r["start"]) for r in memory["results"]] == [("output0", 5), ("output1", 6)]
+
+
+def test_the_bytes_are_those_that_a_memory_limit_counts(chain: tuple[anyshape.Executable, dict[str, Any]]) -> None:
+    exe, _ = chain
+    counted, plan = call_bytes(exe.function, exe.plan, 1), exe.plan.programs[0].memory
+    assert counted is not None and plan is not None
+    for n in (1, 37, 1000):
+        results = 4 * 16 * (n + 1)
+        assert counted.needed({"batch": n}) == arena(plan.areas, {"batch": n, THREADS.name: 1}) + results
 
 
 def by_node(data: Mapping[str, Any], points: Sequence[Mapping[str, int]]) -> list[dict[str, Any]]:
