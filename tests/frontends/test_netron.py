@@ -27,7 +27,7 @@ from tests.frontends.onnx_suite import cases
 NETRON = importlib.util.find_spec("netron")
 DRIVER = Path(__file__).with_name("netron_open.mjs")
 STRIDE = 1 if LONG else 40
-"""Of how many of ONNX's own models one is tried."""
+"""ONNX's own models are tried one in so many."""
 
 pytestmark = [
     pytest.mark.skipif(NETRON is None, reason="netron is not installed (make test-netron)"),
