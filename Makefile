@@ -85,7 +85,7 @@ test-torch: $(TORCH_VENV)/.anyshape-torch  ## the tests of the PyTorch frontend,
 test-serve: $(SERVE_VENV)/.anyshape-serve  ## the tests of `anyshape serve`, in an environment of their own with a client of the protocol
 	$(SERVE_VENV)/bin/python -m pytest tests/serving
 
-test-netron: $(NETRON_VENV)/.anyshape-netron  ## netron, in an environment of its own, opens what `simplify` writes of every model of ONNX's tests; needs node; two minutes
+test-netron: $(NETRON_VENV)/.anyshape-netron  ## netron, in an environment of its own, opens what `simplify` writes of every model of ONNX's tests; it needs node
 	ANYSHAPE_LONG=1 $(NETRON_VENV)/bin/python -m pytest tests/frontends/test_netron.py
 
 test-optimum: $(OPTIMUM_VENV)/.anyshape-optimum  ## optimum's classes with anyshape.onnxruntime for onnxruntime, in an environment of their own; two minutes
