@@ -16,6 +16,7 @@ EXAMPLES ?= $(or $(ANYSHAPE_EXAMPLES),20)
 TORCH      ?= torch==2.13.0+cpu
 TORCH_VENV ?= .venv-torch
 SERVE_VENV ?= .venv-serve
+NETRON_VENV ?= .venv-netron
 OPTIMUM_VENV ?= .venv-optimum
 DOCS_VENV  ?= .venv-docs
 EDITOR_VENV ?= .venv-editor
@@ -28,7 +29,7 @@ export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/bytecode
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run retrain gen check test test-long test-torch test-serve test-editor vscode test-optimum torch-page test-export test-targets docs fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
+.PHONY: help setup run retrain gen check test test-long test-torch test-serve test-editor vscode test-optimum test-netron torch-page test-export test-targets docs fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -92,12 +93,15 @@ vscode:  ## the extension for VS Code, editors/vscode/*.vsix, by npm
 	cp specs/spec.schema.json LICENSE editors/vscode/
 	cd editors/vscode && npm ci --no-audit --no-fund && npm run package
 
+test-netron: $(NETRON_VENV)/.anyshape-netron  ## netron, in an environment of its own, opens what `simplify` writes of every model of ONNX's tests; it needs node
+	ANYSHAPE_LONG=1 $(NETRON_VENV)/bin/python -m pytest tests/frontends/test_netron.py
+
 test-optimum: $(OPTIMUM_VENV)/.anyshape-optimum  ## optimum's classes with anyshape.onnxruntime for onnxruntime, in an environment of their own; two minutes
 	$(OPTIMUM_VENV)/bin/python -m pytest tests/optimum
 
 test-export: $(VENV)/.anyshape-cross  ## exported programs of every target, by the package ziglang, qemu-user if it is here, wasmtime, node and chromium if they are here; ten minutes the first time
 	ANYSHAPE_LONG=1 $(PYTEST) tests/export/test_c_programs.py tests/export/test_javascript.py tests/examples/test_embed.py \
-		tests/examples/test_one_op.py tests/examples/test_browser.py
+		tests/examples/test_one_op.py tests/examples/test_browser.py tests/robust/test_explain_page.py
 
 $(VENV)/.anyshape-cross: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,test,cross]' --editable generator --editable testing
@@ -111,6 +115,12 @@ $(SERVE_VENV)/.anyshape-serve: pyproject.toml generator/pyproject.toml testing/p
 $(EDITOR_VENV)/.anyshape-editor: pyproject.toml generator/pyproject.toml testing/pyproject.toml
 	$(PYTHON) -m venv $(EDITOR_VENV)
 	$(EDITOR_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[editor,test]' --editable generator --editable testing
+	@touch $@
+
+$(NETRON_VENV)/.anyshape-netron: pyproject.toml generator/pyproject.toml testing/pyproject.toml
+	$(PYTHON) -m venv $(NETRON_VENV)
+	$(NETRON_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,onnx,test]' --editable generator --editable testing netron
+	@touch $@
 
 $(OPTIMUM_VENV)/.anyshape-optimum: pyproject.toml generator/pyproject.toml testing/pyproject.toml
 	$(PYTHON) -m venv $(OPTIMUM_VENV)
