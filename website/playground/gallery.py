@@ -12,44 +12,58 @@ from typing import Any
 
 import yaml
 
-from anyshape_gen.analysis import analyse
+from anyshape_gen.memo import Memo
+from anyshape_gen.model.source import Findings
 from anyshape_gen.model.spec import OpSpec
+from anyshape_gen.parse.library import read_library
+from anyshape_gen.parse.load import load_file
 
 HERE = Path(__file__).parent
 SPECS = HERE.parents[1] / "specs"
-KEPT = ("family", "summary", "inputs", "params", "outputs", "layout", "dtypes", "traits", "define", "shape", "kernel", "view", "procedure")
+KEPT = (
+    "family",
+    "summary",
+    "inputs",
+    "params",
+    "outputs",
+    "layout",
+    "dtypes",
+    "traits",
+    "define",
+    "shape",
+    "kernel",
+    "view",
+    "procedure",
+)
 """The keys of an op that its definition follows from"""
 
 
 def gallery() -> list[dict[str, Any]]:
     """The entries of the gallery, each with the text of its spec."""
     entries = yaml.safe_load((HERE / "gallery.yaml").read_text())
-    files = {path.stem: path.read_text() for path in SPECS.glob("*.yaml")}
-    specs = {a.spec.name: (a.spec, Path(a.file).stem) for a in analyse(_by_path(files), complete=False).ops}
-    return [{"params": {}, **entry, "spec": _text(entry, specs, files)} for entry in entries]
+    files = {path.name: path.read_text() for path in SPECS.glob("*.yaml")}
+    return [{"params": {}, **entry, "spec": _text(entry, files)} for entry in entries]
 
 
-def _by_path(files: Mapping[str, str]) -> dict[str, str]:
-    return {f"{stem}.yaml": text for stem, text in files.items()}
-
-
-def _text(entry: Mapping[str, Any], specs: Mapping[str, tuple[OpSpec, str]], files: Mapping[str, str]) -> str:
+def _text(entry: Mapping[str, Any], files: Mapping[str, str]) -> str:
     if "spec" in entry:
         return (HERE / entry["spec"]).read_text()
-    spec, stem = specs[entry["op"]]
-    return cut(spec, files[stem])
+    name = next(name for name, text in files.items() if entry["op"] in _section(text, "ops"))
+    findings, memo = Findings(), Memo()
+    memo.begin_round(files)
+    ops = load_file(name, files[name], findings, read_library(files, findings, memo)).ops
+    findings.raise_if_any()
+    return cut(next(op for op in ops if op.name == entry["op"]), files[name])
 
 
 def cut(spec: OpSpec, text: str) -> str:
     """The op's entry, the families that it is of and the file's functions that it calls."""
-    sections = dict(_blocks(text.split("\n"), 0))
-    families, ops = (dict(_blocks(sections.get(name, ()), 2)) for name in ("families", "ops"))
-    functions = dict(_blocks(sections.get("define", ()), 2))
+    families, ops, functions = (_section(text, name) for name in ("families", "ops", "define"))
     called = [f"def {f.name}" for f in spec.defines]
     shared = [line for name, lines in functions.items() if name.split("(")[0] in called for line in lines]
     own = [*_kept(ops[spec.name])]
     above: list[str] = []
-    while (family := _family(own if not above else above)) is not None:
+    while (family := _family(above or own)) is not None:
         above = [*_kept(families[family]), *above]
     return "\n".join(
         [
@@ -60,6 +74,11 @@ def cut(spec: OpSpec, text: str) -> str:
             "",
         ]
     )
+
+
+def _section(text: str, name: str) -> dict[str, list[str]]:
+    """The entries of a key of the file, by name."""
+    return dict(_blocks(dict(_blocks(text.split("\n"), 0)).get(name, ()), 2))
 
 
 def _family(lines: Sequence[str]) -> str | None:

@@ -12,7 +12,6 @@ from anyshape.errors import AnyshapeError
 from anyshape_playground.called import CalledOp
 from anyshape_playground.computed import compute
 from anyshape_playground.edited import EditedOp, Faults, edit
-from anyshape_playground.planned import plan
 
 
 class Playground:
@@ -39,6 +38,8 @@ class Playground:
         return compute(self._called(), sizes, fills)
 
     def plan(self, sizes: dict[str, int]) -> dict[str, Any]:
+        from anyshape_playground.planned import plan  # loads the compiler, which other answers need not wait for
+
         return plan(self._called(), sizes)
 
     def _called(self) -> CalledOp:
@@ -48,7 +49,7 @@ class Playground:
 
 
 def answer(playground: Playground, request: str) -> str:
-    """Answers one request, `{"method": …, "arguments": {…}}`. Whatever is asked, the answer is JSON and the playground can be asked again."""
+    """Answers one request, `{"method": …, "arguments": {…}}`, whatever it is; afterwards the next can be asked."""
     asked = json.loads(request)
     try:
         result = getattr(playground, asked["method"])(**asked["arguments"])

@@ -22,7 +22,7 @@ from anyshape.graph.value import Node, Value
 from anyshape_playground.edited import EditedOp
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CalledOp:
     """One call; `function` has an input for each operand."""
 

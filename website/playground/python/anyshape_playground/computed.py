@@ -20,7 +20,8 @@ from anyshape_playground.called import CalledOp
 LARGEST = 4096
 """The most elements of an input: the interpreter of equations takes a microsecond for each term of each element"""
 FUNCTIONS = {
-    name: getattr(math, name) for name in ("sin", "cos", "tan", "exp", "log", "sqrt", "floor", "ceil", "pi", "inf", "nan")
+    name: getattr(math, name)
+    for name in ("sin", "cos", "tan", "exp", "log", "sqrt", "floor", "ceil", "pi", "inf", "nan")
 } | {"abs": abs, "min": min, "max": max, "round": round, "int": int, "float": float}
 
 
@@ -50,8 +51,12 @@ def filled(p: Value, fill: str, sizes: Mapping[str, int]) -> Any:
     try:
         code = compile(fill.strip() or "k", "fill", "eval")
         scope = {**FUNCTIONS, **sizes, "__builtins__": {}}
-        values = [eval(code, {**scope, "k": k}) for k in range(count)]  # the page's own user wrote it, for this page alone
-        return np.asarray(values, np.float64 if p.type.dtype.is_float else None).reshape(shape).astype(p.type.dtype.numpy)
+        values = [
+            eval(code, {**scope, "k": k}) for k in range(count)
+        ]  # the page's own user wrote it, for this page alone
+        return (
+            np.asarray(values, np.float64 if p.type.dtype.is_float else None).reshape(shape).astype(p.type.dtype.numpy)
+        )
     except Exception as e:
         raise ArgumentError(f"the elements of {p.name} cannot be made by {fill!r}: {type(e).__name__}: {e}") from None
 

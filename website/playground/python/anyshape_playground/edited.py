@@ -42,9 +42,16 @@ class EditedOp:
         op = self.op
         return {
             "name": op.full_name,
-            "inputs": [{"name": i.name, "optional": i.optional, "several": i.variadic, "dtype": i.dtype} for i in op.inputs],
+            "inputs": [
+                {"name": i.name, "optional": i.optional, "several": i.variadic, "dtype": i.dtype} for i in op.inputs
+            ],
             "params": [
-                {"name": p.name, "kind": p.kind, "required": p.required, "default": None if p.required else _shown(p.default)}
+                {
+                    "name": p.name,
+                    "kind": p.kind,
+                    "required": p.required,
+                    "default": None if p.required else _shown(p.default),
+                }
                 for p in op.params
             ],
             "outputs": [o.name for o in op.outputs],

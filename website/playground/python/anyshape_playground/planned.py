@@ -6,6 +6,7 @@ In: a call, sizes at which bytes are also said in numbers. Out: texts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from anyshape.errors import AnyshapeError
@@ -14,7 +15,7 @@ from anyshape.passes.fuse import fuse
 from anyshape.passes.pipeline import optimise
 from anyshape.passes.steps import KernelStep
 from anyshape.vm.compiling.options import Options
-from anyshape.vm.export import arena_of, bytes_at, export_target
+from anyshape.vm.export import ArenaFormulas, arena_of, bytes_at, export_target
 from anyshape.vm.export.exporting import compiled_programs
 from anyshape.vm.program.disassemble import disassemble
 from anyshape_playground.called import CalledOp
@@ -24,11 +25,20 @@ TARGET = "wasm32"
 
 def plan(called: CalledOp, sizes: Mapping[str, int]) -> dict[str, Any]:
     """Each part is a text, or says why there is none."""
-    return {
-        "kernels": _part(lambda: [*_kernels(called)]),
-        "memory": _part(lambda: _memory(called, sizes)),
-        "program": _part(lambda: disassemble(next(iter(compiled_programs(called.function, export_target(TARGET), Options()))))),
-    }
+    kernels, formulas, program = _planned(called)
+    memory = {"value": _memory(formulas["value"], sizes)} if "value" in formulas else formulas
+    return {"kernels": kernels, "memory": memory, "program": program}
+
+
+@lru_cache(maxsize=1)
+def _planned(called: CalledOp) -> tuple[dict[str, Any], ...]:
+    """What sizes do not change."""
+    target, options = export_target(TARGET), Options()
+    return (
+        _part(lambda: [*_kernels(called)]),
+        _part(lambda: arena_of(called.function, target, options)),
+        _part(lambda: disassemble(next(iter(compiled_programs(called.function, target, options))))),
+    )
 
 
 def _part(make: Callable[[], Any]) -> dict[str, Any]:
@@ -48,8 +58,7 @@ def _kernels(called: CalledOp) -> Iterator[dict[str, str]]:
             yield {"schedule": ", ".join(kernel.schedule), "loops": describe(group).rstrip(), "llvm": kernel.text}
 
 
-def _memory(called: CalledOp, sizes: Mapping[str, int]) -> dict[str, Any]:
-    formulas = arena_of(called.function, export_target(TARGET), Options())
+def _memory(formulas: ArenaFormulas, sizes: Mapping[str, int]) -> dict[str, Any]:
     dims = formulas.interface.dims
     at = {d.c_name: int(sizes[d.label]) for d in dims if d.label in sizes}
     size = formulas.sizes[-1] if 0 in at.values() else formulas.sizes[0]

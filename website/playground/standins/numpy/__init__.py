@@ -14,6 +14,8 @@ from . import lib as lib
 from . import typing as typing
 from .arrays import asarray, broadcast_arrays, broadcast_to, empty, full, ndarray, ndindex
 from .dtypes import dtype, generic, promote_types, result_type
+from .functions import all_ as all
+from .functions import any_ as any
 from .functions import (
     arange,
     argmin,
@@ -38,8 +40,6 @@ from .functions import (
     zeros,
     zeros_like,
 )
-from .functions import all_ as all
-from .functions import any_ as any
 from .functions import max_ as max
 from .functions import min_ as min
 from .functions import sum_ as sum

@@ -74,7 +74,9 @@ class ndarray:
             return self._characters(d)
         data = self.data if d is self.dtype else list(struct.unpack(f"<{self._count(d)}{_code(d)}", self.tobytes()))
         shape = self.shape if d.itemsize == self.itemsize else (*self.shape[:-1], -1)
-        return ndarray(list(data), self.shape, d) if shape == self.shape else ndarray(data, (len(data),), d).reshape(shape)
+        return (
+            ndarray(list(data), self.shape, d) if shape == self.shape else ndarray(data, (len(data),), d).reshape(shape)
+        )
 
     def _characters(self, d: dtype) -> ndarray:
         if d.kind == self.dtype.kind or d.itemsize != 4 or self.itemsize != 4:
@@ -158,7 +160,9 @@ class ndarray:
 
     def __bool__(self) -> bool:
         if len(self.data) > 1:
-            raise ValueError("The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()")
+            raise ValueError(
+                "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
+            )
         return bool(self.data) and bool(self.data[0])
 
     def __index__(self) -> int:
@@ -351,15 +355,19 @@ def _sliced(shape: Shape, steps: list[int], items: list[Any], axes: list[int]) -
     return sizes, places
 
 
-def asarray(value: Any, dtype_: Any = None, *, dtype: Any = None, copy: Any = None, order: str = "C", ndmin: int = 0) -> ndarray:
+def asarray(
+    value: Any, dtype_: Any = None, *, dtype: Any = None, copy: Any = None, order: str = "C", ndmin: int = 0
+) -> ndarray:
     """An array of numbers, of nested lists, or of an array: a copy of that."""
     from .dtypes import dtype as known
 
     of = dtype_ if dtype_ is not None else dtype
     wanted = None if of is None else _text_dtype(value) if of is str else known(of)
     if isinstance(value, ndarray):
-        return value.astype(wanted or value.dtype) if not isinstance(value, generic) else ndarray(
-            (wanted or value.dtype).elements(value.data), value.shape, wanted or value.dtype
+        return (
+            value.astype(wanted or value.dtype)
+            if not isinstance(value, generic)
+            else ndarray((wanted or value.dtype).elements(value.data), value.shape, wanted or value.dtype)
         )
     shape, flat = _nested(value, wanted is OBJECT)
     if wanted is None:

@@ -6,10 +6,9 @@ import array as compact
 import math
 import struct
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import Any, ClassVar
 
-_KINDS = {"bool": "b", "int": "i", "uint": "u", "float": "f", "object": "O", "str": "U"}
 _RANKS = "bui"
 
 
@@ -30,12 +29,12 @@ class dtype:
     def __new__(cls, source: Any) -> dtype:
         if isinstance(source, dtype):
             return source
-        found = cls.known.get(source)
-        if found is None and isinstance(source, str) and source[:2] in ("<U", "=U") and source[2:].isdigit():
-            found = _register(source, "U", 4 * int(source[2:]))
-        if found is None:
+        match = cls.known.get(source)
+        if match is None and isinstance(source, str) and source[:2] in ("<U", "=U") and source[2:].isdigit():
+            match = _register(source, "U", 4 * int(source[2:]))
+        if match is None:
             raise TypeError(f"data type {source!r} not understood")
-        return found
+        return match
 
     def __class_getitem__(cls, item: Any) -> Any:
         return cls
@@ -119,7 +118,7 @@ I64, F64 = INTS[8], FLOATS[8]
 dtype.known |= {int: I64, float: F64, "int": I64, "float": F64, None: F64}
 
 
-@lru_cache(maxsize=None)
+@cache
 def promote_types(a: dtype, b: dtype) -> dtype:
     """The smallest dtype that holds both."""
     a, b = dtype(a), dtype(b)
@@ -145,11 +144,10 @@ def promote_types(a: dtype, b: dtype) -> dtype:
 def weak_type(d: dtype, number: Any) -> dtype:
     """The dtype in which an array of dtype d meets a number of Python's, which takes the array's unless it is of a higher kind."""
     own = dtype(type(number)) if type(number) in (bool, int, float) else OBJECT
-    order = "biufO"
     rank = {"b": 0, "i": 1, "u": 1, "f": 2, "U": 3, "O": 3}
     if own.kind == "b" or rank[own.kind] <= rank[d.kind]:
         return d
-    return promote_types(d, own) if d.kind == "b" or own.kind not in order else F64
+    return promote_types(d, own) if d.kind == "b" else F64
 
 
 def result_type(*operands: Any) -> dtype:
@@ -165,10 +163,3 @@ def result_type(*operands: Any) -> dtype:
     for n in numbers:
         result = weak_type(result, n)
     return result
-
-
-def _text(d: dtype) -> str:
-    return d.name
-
-
-_Names: Any = _KINDS

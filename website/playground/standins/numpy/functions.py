@@ -8,7 +8,19 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cmp_to_key, reduce
 from typing import Any
 
-from .arrays import REDUCTIONS, Shape, asarray, boxed, broadcast_arrays, empty, full, ndarray, ndindex, offsets, strides_of
+from .arrays import (
+    REDUCTIONS,
+    Shape,
+    asarray,
+    boxed,
+    broadcast_arrays,
+    empty,
+    full,
+    ndarray,
+    ndindex,
+    offsets,
+    strides_of,
+)
 from .dtypes import BOOL, F64, I64, OBJECT, dtype, generic, result_type
 from .ufuncs import ALL
 
@@ -63,8 +75,8 @@ def folded(a: Any, axis: Any, keepdims: bool, f: Callable[[Any, Any], Any], init
         values = (a.data[p + q] for q in inner)
         data.append(reduce(f, values) if start is None else reduce(f, values, start))
     shape = tuple(1 if k in axes else n for k, n in enumerate(a.shape)) if keepdims else tuple(a.shape[k] for k in kept)
-    made = ndarray(d.elements(data), shape, d)
-    return made if shape or keepdims else boxed(made.data[0], d)
+    result = ndarray(d.elements(data), shape, d)
+    return result if shape or keepdims else boxed(result.data[0], d)
 
 
 def _axes(axis: Any, rank: int) -> Shape:
@@ -120,7 +132,19 @@ def mean(a: Any) -> float:
     return float(sum_(a)) / asarray(a).size
 
 
-REDUCTIONS.update({"cumsum": cumsum, "mean": mean, "any": any_, "all": all_, "sum": sum_, "prod": prod, "max": max_, "min": min_, "argmin": argmin})
+REDUCTIONS.update(
+    {
+        "cumsum": cumsum,
+        "mean": mean,
+        "any": any_,
+        "all": all_,
+        "sum": sum_,
+        "prod": prod,
+        "max": max_,
+        "min": min_,
+        "argmin": argmin,
+    }
+)
 
 
 def unravel_index(k: int, shape: Shape) -> tuple[int, ...]:

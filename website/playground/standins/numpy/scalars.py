@@ -29,11 +29,11 @@ class floating(_Scalar):
 
 
 def _scalar(name: str, base: type, called: str | None = None) -> Any:
-    made = type(called or name, (base,), {"__slots__": (), "name": name})
-    SCALARS[name] = made
-    dtype.known[made] = dtype(name)
-    dtype(name).type = made
-    return made
+    scalar = type(called or name, (base,), {"__slots__": (), "name": name})
+    SCALARS[name] = scalar
+    dtype.known[scalar] = dtype(name)
+    dtype(name).type = scalar
+    return scalar
 
 
 bool_ = _scalar("bool", _Scalar, "bool_")

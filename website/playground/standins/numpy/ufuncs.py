@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from .arrays import OPERATORS, asarray, boxed, broadcast_arrays, ndarray
-from .dtypes import BOOL, F64, OBJECT, UINTS, dtype, result_type
+from .dtypes import BOOL, F64, OBJECT, dtype, result_type
 
 Number = Any
 
@@ -16,7 +16,9 @@ Number = Any
 class ufunc:
     """A function of the elements of one array or two. `result`: the dtype of what it returns, of the dtype of the operands."""
 
-    def __init__(self, name: str, of: Callable[..., Number], result: Callable[[dtype], dtype], plain: Any = None) -> None:
+    def __init__(
+        self, name: str, of: Callable[..., Number], result: Callable[[dtype], dtype], plain: Any = None
+    ) -> None:
         self.__name__, self.of, self.result, self.plain = name, of, result, plain or of
 
     def __repr__(self) -> str:
@@ -26,10 +28,12 @@ class ufunc:
         for o in operands:
             answer = getattr(type(o), "__array_ufunc__", None)
             if answer is not None and not isinstance(o, ndarray):
-                given = answer(o, self, "__call__", *operands, **options)
-                if given is not NotImplemented:
-                    return given
-        met = result_type(*(o if isinstance(o, ndarray) or type(o) in (bool, int, float) else asarray(o) for o in operands))
+                replied = answer(o, self, "__call__", *operands, **options)
+                if replied is not NotImplemented:
+                    return replied
+        met = result_type(
+            *(o if isinstance(o, ndarray) or type(o) in (bool, int, float) else asarray(o) for o in operands)
+        )
         arrays = broadcast_arrays(*(_as(o, met) for o in operands))
         f = self.plain if met is OBJECT else self.of
         kind = OBJECT if met is OBJECT else self.result(met)
@@ -45,8 +49,10 @@ class ufunc:
             target = out[0] if isinstance(out, tuple) else out
             target[...] = ndarray(kind.elements(data), arrays[0].shape, kind)
             return target
-        made = ndarray(kind.elements(data), arrays[0].shape, kind)
-        return made if made.shape or any(isinstance(o, ndarray) and type(o) is ndarray for o in operands) else made[()]
+        array = ndarray(kind.elements(data), arrays[0].shape, kind)
+        return (
+            array if array.shape or any(isinstance(o, ndarray) and type(o) is ndarray for o in operands) else array[()]
+        )
 
     def at(self, target: ndarray, index: Any, values: Any) -> None:
         """target[index] op= values, of equal indices every one."""
@@ -150,10 +156,6 @@ def _log(v: float) -> float:
     return -math.inf if v == 0 else math.nan
 
 
-def _expm1_large(v: float) -> float:
-    return math.inf
-
-
 _power_total = _total(_power, lambda a, b: _pow_limit(a, b))
 
 
@@ -211,4 +213,3 @@ OPERATORS.update(
         "invert": "invert", "pos": "positive",
     }.items()}
 )  # fmt: skip
-_: Sequence[Any] = (UINTS,)
