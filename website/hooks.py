@@ -66,7 +66,9 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
     """Links the playground's page, which is a part of the site where it was built, below the title of what is written about it."""
     if page.file.src_uri != "playground.md" or not (PLAYGROUND / "index.html").is_file():
         return html
-    return html.replace("</h1>", '</h1>\n<p><a class="md-button" href="playground/index.html">Open the playground</a></p>', 1)
+    return html.replace(
+        "</h1>", '</h1>\n<p><a class="md-button" href="playground/index.html">Open the playground</a></p>', 1
+    )
 
 
 def on_post_build(config: MkDocsConfig) -> None:

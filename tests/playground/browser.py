@@ -10,6 +10,7 @@ import json
 import os
 import select
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,6 +25,15 @@ from anyshape_testing.exports.javascript import command
 
 SECONDS = 300
 _KEYS = {"ArrowRight": 39, "ArrowLeft": 37, "Escape": 27, "Tab": 9, "Enter": 13}
+
+_REDIRECTED = """
+import os, sys
+ends = [os.dup(int(n)) for n in sys.argv[1:3] for _ in range(3)][2::3]
+for place, end in zip((3, 4), ends):
+    os.dup2(end, place)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+"""Runs a command with two descriptors as 3 and 4, which the browser reads from and writes to; copies lie above both."""
 
 
 class Page:
@@ -136,7 +146,7 @@ def opened(folder: Path, page: str = "") -> Iterator[Page]:
     (to_read, written), (read, to_write) = os.pipe(), os.pipe()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         own = [f"--user-data-dir={profile}", "--remote-debugging-pipe", "--window-size=1400,1000"]
-        redirected = ["sh", "-c", f'exec "$@" 3<&{to_read} 4>&{to_write}', "sh", *words, *own]
+        redirected = [sys.executable, "-c", _REDIRECTED, str(to_read), str(to_write), *words, *own]
         process = subprocess.Popen(
             redirected, pass_fds=(to_read, to_write), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )

@@ -92,7 +92,7 @@ def test_tab_reaches_everything_in_order(page: Page) -> None:
 
 
 def test_an_edited_spec_a_fault_and_its_correction(page: Page) -> None:
-    replace(page, "exp(x[*a, k, *b] - peak[*a, *b]) / total[*a, *b]", "x[*a, k, *b] - pek[*a, *b]")
+    replace(page, "exp(x[*a, k, *b] - peak[*a, *b]) / total[*a, *b]", "x[*a, k, *b] - pek[*a, *b] - 0 * total[*a, *b]")
     page.wait(f"document.querySelectorAll('#findings li').length === 1 && {READY}")
     assert "did you mean 'peak'" in text(page, "findings")
     assert page.value("document.querySelector('.marks mark').textContent") == "pek"
@@ -103,7 +103,7 @@ def test_an_edited_spec_a_fault_and_its_correction(page: Page) -> None:
     chosen = "(a => a.value.slice(a.selectionStart, a.selectionEnd))(document.getElementById('spec'))"
     assert page.value(chosen) == "pek"
     page.type("peak")  # over what the fault has selected
-    page.wait(f"!document.querySelectorAll('#findings li').length && {READY} && {OUTPUT}[2] === 0")
+    page.wait(f"!document.querySelectorAll('#findings li').length && {READY} && {OUTPUT}[2] === 0")  # the peak of row 0
     assert "(x[a0, k] - peak[a0])" in text(page, "equations")
     x = np.sin(np.arange(24)).reshape(4, 6) * 3
     np.testing.assert_allclose(
@@ -123,6 +123,14 @@ def test_wrong_words_leave_the_page_usable(page: Page) -> None:
         page.press("Escape")
         page.wait(f"!document.getElementById('{place}').textContent && {READY}")
     assert page.value(TITLE) == "y: f32[4, 6]"
+
+
+def test_what_would_never_end_is_given_up(page: Page) -> None:
+    page.value("document.getElementById('fill-x').focus(), document.getElementById('fill-x').select()")
+    page.type("9**9**9")
+    page.wait("document.getElementById('result-error').textContent.startsWith('not done after 60 seconds')")
+    page.press("Escape")
+    page.wait(f"!document.getElementById('result-error').textContent && {READY} && {OUTPUT}.length === 24")
 
 
 def test_another_op_of_the_gallery(page: Page, here: Ask, entries: dict[str, dict[str, Any]]) -> None:

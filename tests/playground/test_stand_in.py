@@ -105,6 +105,15 @@ def test_the_plan_is_that_of_an_export(page: Ask, here: Ask, entries: dict[str, 
     assert "target triple" in plan["kernels"]["value"][0]["llvm"]
 
 
+def test_what_a_stand_in_does_not_have_is_named(page: Ask, entries: dict[str, dict[str, Any]]) -> None:
+    page("edit", text=entries["relu"]["spec"])
+    for dtype, words in (("bf16", "the page cannot compute with bfloat16"), ("f16", None)):
+        assert "error" not in page("infer", types={"x": f"{dtype}[n]"}, params={})
+        assert page("compute", sizes={"n": 3}, fills={"x": "k"}).get("error", "").startswith(words or "")
+        assert ("error" in page("plan", sizes={"n": 3})["memory"]) == (words is not None)
+    assert page(expressions=["np.fft", "np.linspace(0, 1)"]) == [{"error": "AttributeError"}] * 2
+
+
 def _numbered(answer: dict[str, Any]) -> dict[str, Any]:
     """An answer without the numbers of unnamed symbols, which count from the start of a process."""
     return {**answer, "equations": [{**q, "text": re.sub(r"\.\d+", ".", q["text"])} for q in answer["equations"]]}

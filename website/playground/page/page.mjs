@@ -53,6 +53,7 @@ function setState(name, text = { busy: "…", ready: "Up to date" }[name]) {
 const engine = new Engine(({ progress, failed }) => {
   if (failed !== undefined) setState("failed", `The playground cannot run: ${failed}`);
   else if (progress !== undefined) setState("loading", progress);
+  else setState(isRunning ? "busy" : "ready");
 });
 const timers = {};
 

@@ -36,15 +36,13 @@ function label(k, leading) {
 
 function slice(name, data, columns, largest, isCaptioned) {
   const shown = Math.min(columns, MOST.columns);
-  const head = element("tr", {}, element("td", { hidden: true }), element("th", {}, ""),
-    ...Array.from({ length: shown }, (_, k) => element("th", { scope: "col" }, String(k))));
-  head.firstChild.remove();
+  const head = element("tr", {}, element("th", {}), ...Array.from({ length: shown }, (_, k) => element("th", { scope: "col" }, String(k))));
   const rows = [];
   for (let at = 0; at < data.length && rows.length < MOST.rows; at += columns) {
     rows.push(element("tr", {}, element("th", { scope: "row" }, String(rows.length)),
       ...data.slice(at, at + shown).map((v) => cell(v, largest))));
   }
-  const caption = element("caption", isCaptioned ? {} : { class: "unseen", hidden: true }, name);
+  const caption = isCaptioned ? element("caption", {}, name) : null;
   return element("table", { "aria-label": name }, caption, element("thead", {}, head), element("tbody", {}, ...rows));
 }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from anyshape.errors import UnsupportedError
+
 MANTISSA = {"float16": 10, "float32": 23, "float64": 52}
 
 
@@ -17,4 +19,4 @@ class finfo:
 def __getattr__(name: str) -> NoReturn:
     if name.startswith("__"):
         raise AttributeError(name)
-    raise ImportError(f"the page cannot compute with {name}: its interpreter of Python has no package ml_dtypes")
+    raise UnsupportedError(f"the page cannot compute with {name}: its interpreter of Python has no package ml_dtypes")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from anyshape.equations.interpret import interpret
-from anyshape.errors import ArgumentError
+from anyshape.errors import AnyshapeError, ArgumentError
 from anyshape.graph.infer import equations_of, flat, tensors_of
 from anyshape.graph.value import Node, Value
 from anyshape_playground.called import CalledOp
@@ -57,6 +57,8 @@ def filled(p: Value, fill: str, sizes: Mapping[str, int]) -> Any:
         return (
             np.asarray(values, np.float64 if p.type.dtype.is_float else None).reshape(shape).astype(p.type.dtype.numpy)
         )
+    except AnyshapeError:
+        raise
     except Exception as e:
         raise ArgumentError(f"the elements of {p.name} cannot be made by {fill!r}: {type(e).__name__}: {e}") from None
 
