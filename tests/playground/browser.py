@@ -24,7 +24,8 @@ from typing import Any
 from anyshape_testing.exports.javascript import command
 
 SECONDS = 300
-_KEYS = {"ArrowRight": 39, "ArrowLeft": 37, "Escape": 27, "Tab": 9, "Enter": 13}
+_KEYS = {"ArrowRight": (39, ""), "ArrowLeft": (37, ""), "Escape": (27, ""), "Tab": (9, ""), "Enter": (13, "\r")}
+"""The number of each key, and the text that it types"""
 
 _REDIRECTED = """
 import os, sys
@@ -103,17 +104,11 @@ class Page:
 
     def press(self, key: str, times: int = 1, modifiers: int = 0) -> None:
         """Presses a key as a person does, in what has the focus."""
-        code = _KEYS[key]
+        number, typed = _KEYS[key]
+        params = {"key": key, "code": key, "windowsVirtualKeyCode": number, "modifiers": modifiers}
         for _ in range(times):
-            for kind in ("rawKeyDown", "keyUp"):
-                self.send(
-                    "Input.dispatchKeyEvent",
-                    type=kind,
-                    key=key,
-                    code=key,
-                    windowsVirtualKeyCode=code,
-                    modifiers=modifiers,
-                )
+            self.send("Input.dispatchKeyEvent", type="keyDown" if typed else "rawKeyDown", text=typed, **params)
+            self.send("Input.dispatchKeyEvent", type="keyUp", **params)
 
     def type(self, text: str) -> None:
         """Types text into what has the focus, over what is selected there."""

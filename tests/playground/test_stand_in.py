@@ -57,13 +57,13 @@ def test_expressions(page: Ask) -> None:
     assert not wrong, "\n".join(map(str, wrong))
 
 
-def same(wanted: dict[str, Any], got: dict[str, Any]) -> bool:
+def same(expected: dict[str, Any], got: dict[str, Any]) -> bool:
     """Whether dtypes, shapes, elements and errors are alike."""
-    if "error" in wanted or "error" in got:
-        return wanted == got
-    return all(wanted[key] == got[key] for key in ("dtype", "shape")) and all(
-        mine == yours or near(float(mine), float(yours), wanted["dtype"])
-        for mine, yours in zip(wanted["data"], got["data"])
+    if "error" in expected or "error" in got:
+        return expected == got
+    return all(expected[key] == got[key] for key in ("dtype", "shape")) and all(
+        mine == yours or near(float(mine), float(yours), expected["dtype"])
+        for mine, yours in zip(expected["data"], got["data"])
     )
 
 

@@ -68,9 +68,9 @@ def build(folder: Path) -> None:
 
 def fetch_pyodide(folder: Path) -> None:
     """Fetches the interpreter by npm, from the registry that npm is configured for, unless it is there. Raises Missing."""
-    wanted = json.dumps(PYODIDE)
+    version = json.dumps(PYODIDE)
     stamp = folder / "version.json"
-    if stamp.is_file() and stamp.read_text() == wanted:
+    if stamp.is_file() and stamp.read_text() == version:
         return
     if shutil.which("npm") is None:
         raise Missing(
@@ -88,7 +88,7 @@ def fetch_pyodide(folder: Path) -> None:
                 if member is None:
                     raise Missing(f"{PYODIDE} has no {name}")
                 (folder / name).write_bytes(member.read())
-    stamp.write_text(wanted)
+    stamp.write_text(version)
 
 
 def files() -> Iterator[tuple[Path, str]]:

@@ -24,10 +24,11 @@ const questions = [
 ];
 const drawn = [drawOp, drawCall, drawResult, drawPlan];
 let next = STEPS.length;
+let answered = 0;  // how many steps have an answer that the step after them can follow from
 let isRunning = false;
 
 function request(step) {
-  next = Math.min(next, engine.isNew ? EDIT : step);
+  next = Math.min(next, engine.isNew ? EDIT : step, answered);
   if (!isRunning) run();
 }
 
@@ -39,6 +40,7 @@ async function run() {
     const answer = await engine.ask(STEPS[step], questions[step]());
     if (next <= step) continue;  // something changed meanwhile, so that this answer is old
     const goesOn = drawn[step](answer) && !answer.lost;
+    answered = goesOn ? step + 1 : step;
     if (!goesOn) next = STEPS.length;
   }
   isRunning = false;

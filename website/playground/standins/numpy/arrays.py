@@ -362,18 +362,14 @@ def asarray(
     from .dtypes import dtype as known
 
     of = dtype_ if dtype_ is not None else dtype
-    wanted = None if of is None else _text_dtype(value) if of is str else known(of)
+    target = None if of is None else _text_dtype(value) if of is str else known(of)
     if isinstance(value, ndarray):
-        return (
-            value.astype(wanted or value.dtype)
-            if not isinstance(value, generic)
-            else ndarray((wanted or value.dtype).elements(value.data), value.shape, wanted or value.dtype)
-        )
-    shape, flat = _nested(value, wanted is OBJECT)
-    if wanted is None:
-        wanted = _text_dtype(value) if any(isinstance(v, str) for v in flat) else result_type(*flat) if flat else F64
+        return value.astype(target or value.dtype)
+    shape, flat = _nested(value, target is OBJECT)
+    if target is None:
+        target = _text_dtype(value) if any(isinstance(v, str) for v in flat) else result_type(*flat) if flat else F64
     numbers = [v.data[0] if isinstance(v, ndarray) and v.shape == () else v for v in flat]
-    return ndarray(wanted.elements(numbers), shape, wanted)
+    return ndarray(target.elements(numbers), shape, target)
 
 
 def _text_dtype(value: Any) -> dtype:
