@@ -98,7 +98,7 @@ def test_an_edited_spec_a_fault_and_its_correction(page: Page) -> None:
     assert page.value("document.querySelector('.marks mark').textContent") == "pek"
     assert page.value("document.querySelector('.of-call').classList.contains('stale')")
     page.value("document.getElementById('dim-n').focus()")
-    page.press("ArrowRight")  # of a call whose spec has errors nothing is asked
+    page.press("ArrowRight")  # the question begins with the spec, which still has errors
     page.press("ArrowLeft")
     page.wait(READY)
     assert len(page.value(OUTPUT)) == 24 and not text(page, "result-error")
