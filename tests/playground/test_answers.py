@@ -53,6 +53,13 @@ def test_checks_and_equations_have_their_lines(here: Ask, entries: Entries) -> N
         assert lines[q["line"] - 1].split("[")[0].strip() == q["text"].split("[")[0]
 
 
+def test_parameters_have_kinds_and_defaults_as_the_spec_has_them(here: Ask, entries: Entries) -> None:
+    params = {p["name"]: (p["kind"], p["default"]) for p in here("edit", text=entries["max_pool"]["spec"])["params"]}
+    assert params["kernel"] == ("ints", None)
+    assert params["strides"] == ("ints", "fill(len(d), 1)")
+    assert params["auto_pad"] == ("NOTSET | SAME_UPPER | SAME_LOWER | VALID", '"NOTSET"')
+
+
 def test_a_fault_has_its_place_and_a_corrected_spec_goes_on(here: Ask, entries: Entries) -> None:
     e = entries["softmax"]
     answer = here("edit", text=e["spec"].replace("total[*a, *b]\n", "totl[*a, *b]\n"))

@@ -17,7 +17,10 @@ from anyshape.errors import SpecError
 from anyshape.graph.opdef import OpDef
 from anyshape_gen.analysis import analyse
 from anyshape_gen.emit.package import emit_ops
+from anyshape_gen.model.nodes import NoneLit
+from anyshape_gen.model.printer import to_text
 from anyshape_gen.model.source import Finding, Findings
+from anyshape_gen.model.spec import OpSpec, ParamSpec
 
 FILE, LIBRARY, PACKAGE = "spec.yaml", "library.yaml", "edited"
 MODULE = FILE.removesuffix(".yaml")
@@ -33,9 +36,10 @@ class Faults(Exception):
 
 @dataclass(frozen=True)
 class EditedOp:
-    """The op, and the generated code of its parts: `relation`, `kernel`."""
+    """The op, its spec, and the generated code of its parts: `relation`, `kernel`."""
 
     op: OpDef
+    spec: OpSpec
     code: dict[str, str]
 
     def description(self) -> dict[str, Any]:
@@ -46,13 +50,8 @@ class EditedOp:
                 {"name": i.name, "optional": i.optional, "several": i.variadic, "dtype": i.dtype} for i in op.inputs
             ],
             "params": [
-                {
-                    "name": p.name,
-                    "kind": p.kind,
-                    "required": p.required,
-                    "default": None if p.required else _shown(p.default),
-                }
-                for p in op.params
+                {"name": p.name, "kind": " | ".join(p.kind.members) or p.kind.base, "default": _default(p)}
+                for p in self.spec.params
             ],
             "outputs": [o.name for o in op.outputs],
             "dtypes": {name: [*map(str, classes)] for name, classes in op.dtypes.items()},
@@ -60,8 +59,9 @@ class EditedOp:
         }
 
 
-def _shown(default: Any) -> str:
-    return repr(default)
+def _default(p: ParamSpec) -> str | None:
+    """The default as the spec has it; None where there is none."""
+    return None if p.default is None or isinstance(p.default, NoneLit) else to_text(p.default)
 
 
 def edit(text: str, library: str) -> EditedOp:
@@ -81,7 +81,7 @@ def edit(text: str, library: str) -> EditedOp:
     op = names.get(f"static.{spec.name}") or names[spec.name]
     rooms = ("relations", "kernels")
     code = {room: files[f"{PACKAGE}/{room}/{MODULE}.py"] for room in rooms if f"{PACKAGE}/{room}/{MODULE}.py" in files}
-    return EditedOp(op, {room: _body(text) for room, text in code.items()})
+    return EditedOp(op, spec, {room: _body(text) for room, text in code.items()})
 
 
 def _imported(files: dict[str, str]) -> Any:
