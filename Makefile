@@ -18,6 +18,7 @@ TORCH_VENV ?= .venv-torch
 SERVE_VENV ?= .venv-serve
 OPTIMUM_VENV ?= .venv-optimum
 DOCS_VENV  ?= .venv-docs
+EDITOR_VENV ?= .venv-editor
 export PYTHONPATH := runtime:generator:generated:testing:.
 # Where the environment forbids bytecode beside the sources, as images of containers often do, it is kept in the virtual environment: else
 # every process of the tests compiles all modules anew, which is half of what collecting the tests costs.
@@ -27,7 +28,7 @@ export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/bytecode
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run retrain gen check test test-long test-torch test-serve test-optimum torch-page test-export test-playground test-targets docs playground fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
+.PHONY: help setup run retrain gen check test test-long test-torch test-serve test-editor vscode test-optimum torch-page test-export test-playground test-targets docs playground fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -84,6 +85,13 @@ test-torch: $(TORCH_VENV)/.anyshape-torch  ## the tests of the PyTorch frontend,
 test-serve: $(SERVE_VENV)/.anyshape-serve  ## the tests of `anyshape serve`, in an environment of their own with a client of the protocol
 	$(SERVE_VENV)/bin/python -m pytest tests/serving
 
+test-editor: $(EDITOR_VENV)/.anyshape-editor  ## the tests of `anyshape-gen language-server`, in an environment of their own
+	$(EDITOR_VENV)/bin/python -m pytest tests/editor
+
+vscode:  ## the extension for VS Code, editors/vscode/*.vsix, by npm
+	cp specs/spec.schema.json LICENSE editors/vscode/
+	cd editors/vscode && npm ci --no-audit --no-fund && npm run package
+
 test-optimum: $(OPTIMUM_VENV)/.anyshape-optimum  ## optimum's classes with anyshape.onnxruntime for onnxruntime, in an environment of their own; two minutes
 	$(OPTIMUM_VENV)/bin/python -m pytest tests/optimum
 
@@ -99,6 +107,10 @@ $(SERVE_VENV)/.anyshape-serve: pyproject.toml generator/pyproject.toml testing/p
 	$(PYTHON) -m venv $(SERVE_VENV)
 	$(SERVE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,serve,test]' --editable generator --editable testing 'tritonclient[grpc,http]'
 	@touch $@
+
+$(EDITOR_VENV)/.anyshape-editor: pyproject.toml generator/pyproject.toml testing/pyproject.toml
+	$(PYTHON) -m venv $(EDITOR_VENV)
+	$(EDITOR_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[editor,test]' --editable generator --editable testing
 
 $(OPTIMUM_VENV)/.anyshape-optimum: pyproject.toml generator/pyproject.toml testing/pyproject.toml
 	$(PYTHON) -m venv $(OPTIMUM_VENV)

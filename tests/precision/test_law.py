@@ -11,7 +11,7 @@ import anyshape
 from anyshape.precision import NARROW, Narrow
 from anyshape_testing.calls.call import Call
 from anyshape_testing.calls.examples import shown
-from anyshape_testing.calls.nodes import equations_below
+from anyshape_testing.calls.nodes import equations_below, static_node
 from anyshape_testing.calls.packages import PROPERTIES, register
 from anyshape_testing.execution.native import program
 from anyshape_testing.laws import narrowing
@@ -64,3 +64,15 @@ def test_another_neighbour_is_let_through_and_no_more() -> None:
     assert not narrowing.within_neighbours(near, want, narrowing.NEIGHBOURS["f16"])
     assert not within(np.where(np.isnan(want), 0, want).astype(np.float32), want) and not within(want[:3], want)
     assert within(np.array([3]), np.array([3])) and not within(np.array([4]), np.array([3]))
+
+
+def test_steps_of_recurrences_are_counted() -> None:
+    """A factor that one step rounds to another neighbour changes all steps after it."""
+    x = {
+        "x": np.zeros((17, 2, 3), np.float32),
+        "w": np.zeros((1, 12, 3), np.float32),
+        "r": np.zeros((1, 12, 4), np.float32),
+    }
+    gru = Call(PROPERTIES["gru"], {**x, "bias": None, "lens": None, "h0": None}, {})
+    a = Call(PROPERTIES["matmul"], {"a": np.zeros((17, 3), np.float32), "b": np.zeros((3, 4), np.float32)}, {})
+    assert [narrowing.steps_in_a_row(static_node(c)) for c in (gru, a)] == [18, 1]  # with the initial state
