@@ -29,7 +29,7 @@ export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/bytecode
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run retrain gen check test test-long test-torch test-serve test-editor vscode test-optimum test-netron torch-page test-export test-targets docs fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
+.PHONY: help setup run retrain gen check test test-long test-torch test-serve test-editor vscode test-optimum test-netron torch-page test-export test-playground test-targets docs playground fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -140,6 +140,13 @@ $(TORCH_VENV)/.anyshape-torch: pyproject.toml generator/pyproject.toml testing/p
 docs: $(DOCS_VENV)/.anyshape-docs  ## build the site of docs/ in build/site, in an environment of its own; a minute
 	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --quiet --config-file website/mkdocs.yml
 	@echo "python3 -m http.server --directory build/site    # serves it; search needs a server"
+
+playground: $(STAMP)  ## build a page in build/playground on which one edits an op and sees what follows from it; npm fetches Pyodide
+	$(BIN)/python -m website.playground.build build/playground
+	@echo "python3 -m http.server --directory build/playground    # serves it"
+
+test-playground: playground  ## the page in a headless chromium, if it is here, beside Python; three minutes
+	ANYSHAPE_LONG=1 ANYSHAPE_PLAYGROUND=$(abspath build/playground) $(BIN)/python -m pytest tests/playground
 
 $(DOCS_VENV)/.anyshape-docs: pyproject.toml
 	$(PYTHON) -m venv $(DOCS_VENV)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "runtime/anyshape/__init__.py"
+PLAYGROUND = ROOT / "build/playground"
 _FENCED = re.compile(r"(^```.*?^```[^\S\n]*$)", re.MULTILINE | re.DOTALL)
 _NESTED = re.compile(r"^ {2,3}(?=(?:-|\d+\.) )", re.MULTILINE)
 _LINK = re.compile(r"(?P<label>\[[^\]]*\])\((?P<to>(?![a-z]+:|#)[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
@@ -58,6 +60,21 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
     texts = _FENCED.split(_LINK.sub(linked, markdown))
     return "".join(text if text.startswith("```") else _NESTED.sub("    ", text) for text in texts)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Links the playground's page, which is a part of the site where it was built, below the title of what is written about it."""
+    if page.file.src_uri != "playground.md" or not (PLAYGROUND / "index.html").is_file():
+        return html
+    return html.replace(
+        "</h1>", '</h1>\n<p><a class="md-button" href="playground/index.html">Open the playground</a></p>', 1
+    )
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Puts the playground into the site, if it was built (`make playground`)."""
+    if (PLAYGROUND / "index.html").is_file():
+        shutil.copytree(PLAYGROUND, Path(config.site_dir, "playground"), dirs_exist_ok=True)
 
 
 def api_pages() -> dict[str, str]:

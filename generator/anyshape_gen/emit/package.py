@@ -93,7 +93,19 @@ class PackageEmitter:
         self.files[FILE] = json.dumps({"language": LANGUAGE, "interface": INTERFACE}) + "\n"
         return {f"{self.package}/{path}": text for path, text in self.files.items()}
 
+    def emit_ops(self) -> dict[str, str]:
+        for family in self.families:
+            self._code(family)
+        return {f"{self.package}/{path}": text for path, text in self.files.items()}
+
     def _family(self, family: Family) -> None:
+        self._code(family)
+        self._strategies(family)
+        self._mappings(family, ONNX, [a.spec.onnx for a in family.ops], family.onnx)
+        self._mappings(family, ATEN, [a.spec.aten for a in family.ops], family.aten)
+
+    def _code(self, family: Family) -> None:
+        """Emits what a call of the ops of a file is inferred and computed by."""
         built: dict[str, KernelCode] = {}
         bodies: dict[str, tuple[str, ...]] = {}
 
@@ -121,9 +133,6 @@ class PackageEmitter:
         self._module(family, "compositions", "Calls of other ops", compositions.KNOWN, body)
         self._module(family, "relations", "Type relations", relations.KNOWN, relation)
         self._module(family, "rewrites", "Rewrites", rewrites.KNOWN, lambda a: rewrites.rewrites(a, self.specs))
-        self._strategies(family)
-        self._mappings(family, ONNX, [a.spec.onnx for a in family.ops], family.onnx)
-        self._mappings(family, ATEN, [a.spec.aten for a in family.ops], family.aten)
         rooms = {
             room: f"import {self.package}.{room}.{family.stem} as {room}"
             for room in ("compositions", "kernels", "relations", "rewrites")
@@ -323,3 +332,9 @@ def emit_package(analysis: Analysis, package: str, findings: Findings, memo: Mem
     """Emits the whole package, {path: text}, and adds findings about constructs that cannot be emitted. The memo has texts of unchanged
     ops."""
     return PackageEmitter(analysis, package, findings, memo or Memo()).emit()
+
+
+def emit_ops(analysis: Analysis, package: str, findings: Findings) -> dict[str, str]:
+    """Emits the definitions of ops and what they are made of, {path: text}, without a package's interface, tests and mappings; as
+    `emit_package` does, but that ops need no reference."""
+    return PackageEmitter(analysis, package, findings, Memo()).emit_ops()
