@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from anyshape.errors import AnyshapeError, ArgumentError
+from anyshape.errors import AnyshapeError, ArgumentError, DtypeError
 from anyshape.graph.registry import find_op
-from anyshape.vm.export.op_calls import Choice, calls_of, demand_params, unexportable
+from anyshape.vm.export.op_calls import Choice, calls_of, demand_choice, unexportable
 
 
 def described(name: str, ranks: tuple[int, int] = (0, 4)) -> list[str]:
@@ -41,6 +41,12 @@ def test_what_no_library_has_is_known_before() -> None:
 
 
 def test_a_parameter_that_no_op_has_is_refused() -> None:
-    demand_params([find_op("softmax")], Choice(params={"axis": [0]}))
+    demand_choice([find_op("softmax")], Choice(params={"axis": [0]}))
     with pytest.raises(ArgumentError, match="no op of softmax has a parameter axle; they have axis"):
-        demand_params([find_op("softmax")], Choice(params={"axle": [0]}))
+        demand_choice([find_op("softmax")], Choice(params={"axle": [0]}))
+
+
+def test_a_name_of_no_element_type_is_refused() -> None:
+    demand_choice([find_op("softmax")], Choice(dtypes=["f16", "i64"]))
+    with pytest.raises(DtypeError, match="unknown dtype 'f99'; known are f32"):
+        demand_choice([find_op("softmax")], Choice(dtypes=["f32", "f99"]))

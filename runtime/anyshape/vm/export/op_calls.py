@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from anyshape.dtypes import CHAR, is_dtype_name
+from anyshape.dtypes import CHAR, is_dtype_name, parse_dtype
 from anyshape.errors import AnyshapeError, ArgumentError
 from anyshape.graph.function import Function
 from anyshape.graph.opdef import InputDef, OpDef, ParamDef
@@ -72,8 +72,11 @@ def unexportable(op: OpDef) -> str | None:
     return None
 
 
-def demand_params(ops: Sequence[OpDef], choice: Choice) -> None:
-    """Raises ArgumentError for a choice of parameters that no op has, and for the types of one call of several ops."""
+def demand_choice(ops: Sequence[OpDef], choice: Choice) -> None:
+    """Raises ArgumentError for a choice of parameters that no op has, and for the types of one call of several ops; DtypeError for the name
+    of no element type."""
+    for name in choice.dtypes:
+        parse_dtype(name)
     known = {p.name for op in ops for p in op.attributes}
     if wrong := sorted(set(choice.params) - known):
         raise ArgumentError(
