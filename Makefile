@@ -16,8 +16,10 @@ EXAMPLES ?= $(or $(ANYSHAPE_EXAMPLES),20)
 TORCH      ?= torch==2.13.0+cpu
 TORCH_VENV ?= .venv-torch
 SERVE_VENV ?= .venv-serve
+NETRON_VENV ?= .venv-netron
 OPTIMUM_VENV ?= .venv-optimum
 DOCS_VENV  ?= .venv-docs
+EDITOR_VENV ?= .venv-editor
 export PYTHONPATH := runtime:generator:generated:testing:.
 # Where the environment forbids bytecode beside the sources, as images of containers often do, it is kept in the virtual environment: else
 # every process of the tests compiles all modules anew, which is half of what collecting the tests costs.
@@ -27,7 +29,7 @@ export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/bytecode
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run retrain gen check test test-long test-torch test-serve test-optimum torch-page test-export test-targets docs fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
+.PHONY: help setup run retrain gen check test test-long test-torch test-serve test-editor vscode test-optimum test-netron torch-page test-export test-targets docs fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -84,12 +86,22 @@ test-torch: $(TORCH_VENV)/.anyshape-torch  ## the tests of the PyTorch frontend,
 test-serve: $(SERVE_VENV)/.anyshape-serve  ## the tests of `anyshape serve`, in an environment of their own with a client of the protocol
 	$(SERVE_VENV)/bin/python -m pytest tests/serving
 
+test-editor: $(EDITOR_VENV)/.anyshape-editor  ## the tests of `anyshape-gen language-server`, in an environment of their own
+	$(EDITOR_VENV)/bin/python -m pytest tests/editor
+
+vscode:  ## the extension for VS Code, editors/vscode/*.vsix, by npm
+	cp specs/spec.schema.json LICENSE editors/vscode/
+	cd editors/vscode && npm ci --no-audit --no-fund && npm run package
+
+test-netron: $(NETRON_VENV)/.anyshape-netron  ## netron, in an environment of its own, opens what `simplify` writes of every model of ONNX's tests; it needs node
+	ANYSHAPE_LONG=1 $(NETRON_VENV)/bin/python -m pytest tests/frontends/test_netron.py
+
 test-optimum: $(OPTIMUM_VENV)/.anyshape-optimum  ## optimum's classes with anyshape.onnxruntime for onnxruntime, in an environment of their own; two minutes
 	$(OPTIMUM_VENV)/bin/python -m pytest tests/optimum
 
 test-export: $(VENV)/.anyshape-cross  ## exported programs of every target, by the package ziglang, qemu-user if it is here, wasmtime, node and chromium if they are here; ten minutes the first time
 	ANYSHAPE_LONG=1 $(PYTEST) tests/export/test_c_programs.py tests/export/test_javascript.py tests/examples/test_embed.py \
-		tests/examples/test_one_op.py tests/examples/test_browser.py
+		tests/examples/test_one_op.py tests/examples/test_browser.py tests/robust/test_explain_page.py
 
 $(VENV)/.anyshape-cross: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,test,cross]' --editable generator --editable testing
@@ -98,6 +110,16 @@ $(VENV)/.anyshape-cross: $(STAMP)
 $(SERVE_VENV)/.anyshape-serve: pyproject.toml generator/pyproject.toml testing/pyproject.toml
 	$(PYTHON) -m venv $(SERVE_VENV)
 	$(SERVE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,serve,test]' --editable generator --editable testing 'tritonclient[grpc,http]'
+	@touch $@
+
+$(EDITOR_VENV)/.anyshape-editor: pyproject.toml generator/pyproject.toml testing/pyproject.toml
+	$(PYTHON) -m venv $(EDITOR_VENV)
+	$(EDITOR_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[editor,test]' --editable generator --editable testing
+	@touch $@
+
+$(NETRON_VENV)/.anyshape-netron: pyproject.toml generator/pyproject.toml testing/pyproject.toml
+	$(PYTHON) -m venv $(NETRON_VENV)
+	$(NETRON_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,onnx,test]' --editable generator --editable testing netron
 	@touch $@
 
 $(OPTIMUM_VENV)/.anyshape-optimum: pyproject.toml generator/pyproject.toml testing/pyproject.toml

@@ -9,5 +9,9 @@ wheel      the wheel of a generated package
 torch_kernels  the compiled kernels that a wheel of operators of torch carries
 watch      generates and tests again after every save
 arguments  the arguments of the command
+generation all files of a package, in memory
+new_package  the repository of a new package
+editor     what an editor shows of a spec that is being written, and the language server
+doctor     checks of what is installed, and of a package
 cli        the command, which `__main__` runs
 """

@@ -6,7 +6,7 @@ import gc
 import sys
 from collections.abc import Sequence
 
-from anyshape_gen.arguments import arguments
+from anyshape_gen.arguments import read_arguments
 
 THRESHOLDS = (20_000, 50, 100)
 """Thresholds of the garbage collector's generations: specs and what is proved of them live to the end of the process, and with Python's
@@ -16,7 +16,11 @@ defaults a seventh of the time to prove indices goes into visiting them again an
 def main(argv: Sequence[str] | None = None, alone: bool = False) -> int:
     """Runs the command. Returns the exit code: 2, with a message, where a package that the generator needs is not installed. `alone`: the
     process does nothing else, so that its garbage collector may be set for the command."""
-    arguments().parse_args(argv)  # --help and --version need no package
+    options = read_arguments(argv)  # --help and --version need no package
+    if options.command == "doctor":  # which says what is not installed
+        from anyshape_gen.doctor.command import doctor
+
+        return doctor(options)
     try:
         from anyshape_gen import cli
     except ModuleNotFoundError as e:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,7 +30,9 @@ def _name(text: str) -> str:
     return text
 
 
-COMMANDS = ("gen", "new-op", "watch")
+COMMANDS = ("gen", "check", "new-op", "new-package", "doctor", "watch", "language-server")
+JSON = ("gen", "check", "doctor")
+"""Commands that print JSON"""
 TARGETS = ("anyshape", "onnx", "torch")
 _CALLS = (
     (
@@ -48,10 +51,12 @@ _CALLS = (
 _EXAMPLES = """\
 examples:
   python -m anyshape_gen                                 all ops of specs/, into generated/ and docs/ops/
-  python -m anyshape_gen --check                         check that these are current
-  python -m anyshape_gen --check --json                  the same as JSON, with errors and warnings of specs by file, line and col
+  python -m anyshape_gen check                           check that these are current; --check is the same
+  python -m anyshape_gen check --json                    the same as JSON, with errors and warnings of specs by file, line and col
   python -m anyshape_gen new-op halve                   add a template of a spec to specs/elementwise.yaml
   python -m anyshape_gen watch halve                    generate and test it after every edit
+  python -m anyshape_gen new-package my_ops              a repository for ops of your own, my_ops/, with one op, tests and CI
+  python -m anyshape_gen doctor --package my_ops         check an environment, and a package, by its name or its folder
   python -m anyshape_gen --package my_ops --out .        a package of your own, from ./specs
   python -m anyshape_gen --target onnx --out build       build/anyshape_ops.onnx: ops as functions of ONNX
   python -m anyshape_gen --target torch --package my_ops_torch --out .     a package and its wheel: ops as operators of PyTorch
@@ -72,13 +77,13 @@ def arguments() -> argparse.ArgumentParser:
         nargs="?",
         choices=COMMANDS,
         default="gen",
-        help="gen: generate the package from the specs (the default); new-op: append a template of a spec; "
-        "watch: generate and test an op whenever its spec changes",
+        help="gen: generate the package from the specs (the default); check: write nothing, and exit with 1 if a generated file is "
+        "not current; new-op: append a template of a spec; new-package: make a repository of a package of ops; doctor: check what "
+        "is installed, and with --package a package; watch: generate and test an op whenever its spec changes; language-server: "
+        "answer an editor on standard input and output",
     )
-    parser.add_argument("name", nargs="?", help="new-op, watch: the name of the op")
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit with 1 if a generated file is not current"
-    )
+    parser.add_argument("name", nargs="?", help="new-op, watch: the name of the op; new-package: that of the package")
+    parser.add_argument("--check", action="store_true", help="the same as the command check")
     parser.add_argument(
         "--json",
         action="store_true",
@@ -106,8 +111,17 @@ def arguments() -> argparse.ArgumentParser:
     for option, form, text in _CALLS:
         parser.add_argument(option, metavar=form, action="append", default=[], help=f"torch: {text}")
     parser.add_argument("--specs", type=_path, default=Path("specs"), help="the folder of *.yaml specs")
-    parser.add_argument("--package", type=_name, default=DEFAULT_PACKAGE, help="the name of the generated package")
-    parser.add_argument("--out", type=_path, default=Path("generated"), help="the folder that holds the package")
+    parser.add_argument(
+        "--package",
+        default=DEFAULT_PACKAGE,
+        help="the name of the generated package; doctor: that of an installed one, or the folder of a repository",
+    )
+    parser.add_argument(
+        "--out",
+        type=_path,
+        default=Path("generated"),
+        help="the folder that holds the package (default: generated; of new-package the working directory)",
+    )
     parser.add_argument(
         "--docs", type=_path, help="the folder of the ops' pages (default: docs/ops of this repository)"
     )
@@ -115,3 +129,23 @@ def arguments() -> argparse.ArgumentParser:
         "--file", type=_name, default="elementwise", help="new-op: the spec file to append to, without .yaml"
     )
     return parser
+
+
+def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Reads the arguments. `check` becomes `gen` with `--check`. Ends the process, as argparse does, where they are wrong."""
+    parser = arguments()
+    options = parser.parse_args(argv)
+    if options.command == "new-package" and options.out == parser.get_default("out"):
+        options.out = Path()
+    if options.command == "check":
+        options.command, options.check = "gen", True
+    if options.command != "doctor" and not options.package.isidentifier():
+        parser.error(f"argument --package: it must be a name, got {options.package!r}")
+    if options.json and options.command not in JSON:
+        parser.error(f"--json is for generating, {', '.join(JSON[1:])} and --check, not for {options.command}")
+    return options
+
+
+def printable(text: str) -> str:
+    """The text, in which bytes of paths that are not UTF-8 are escaped: no stream need take them."""
+    return text.encode(errors="backslashreplace").decode()

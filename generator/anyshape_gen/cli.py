@@ -8,63 +8,55 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
-from anyshape.errors import SpecError, library_error
-from anyshape.processors import usable_processors
-from anyshape_gen.analysis import analyse, read_specs
-from anyshape_gen.arguments import DEFAULT_PACKAGE, arguments
-from anyshape_gen.bounds.report import page as safety_page
-from anyshape_gen.bounds.safety import prove_indices
-from anyshape_gen.bounds.store import FILE as RECORD
-from anyshape_gen.bounds.store import Safety, read_record, record_text
-from anyshape_gen.check.advice import advice
-from anyshape_gen.emit.package import emit_package
-from anyshape_gen.emit.pages.docs import pages
-from anyshape_gen.emit.pages.reports import MUTATION, reports
-from anyshape_gen.emit.standalone import emit_project, emit_standalone, emit_torch
+from anyshape.errors import AnyshapeError, MissingPackageError, SpecError, library_error
+from anyshape.package_versions import GROUP
+from anyshape_gen.analysis import analyse
+from anyshape_gen.arguments import DEFAULT_PACKAGE, printable, read_arguments
+from anyshape_gen.emit.standalone import emit_project
+from anyshape_gen.generation import Generated, generated, ops_package, own_folders, read_folder
 from anyshape_gen.memo import Memo
-from anyshape_gen.model.analysis import Analysis
-from anyshape_gen.model.source import NOWHERE, Finding, Findings
-from anyshape_gen.schema import SCHEMA_NAME, schema_text
+from anyshape_gen.model.source import NOWHERE, Finding
+from anyshape_gen.new_package import new_package
 from anyshape_gen.torch_kernels import NONE, compiled
 from anyshape_gen.watch import Watch
 from anyshape_gen.wheel import read_project, wheel
 from anyshape_gen.write import Difference, differences, synchronise
 
 MOST_LINES = 20
-GROUP = "anyshape.ops"
-"""The entry point by which anyshape finds a package of ops"""
 KERNELS = "compiled"
 """The folder of compiled kernels in a package of ops, where `anyshape.torch` looks for them"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command. Returns the exit code."""
-    options = arguments().parse_args(argv)
+    options = read_arguments(argv)
     try:
         return run(options)
-    except SpecError as e:
+    except AnyshapeError as e:
         if options.json:
-            tell_json(errors=e.findings or [Finding(NOWHERE, str(e))])
+            tell_json(errors=getattr(e, "findings", ()) or [Finding(NOWHERE, str(e))])
         else:
-            print(e, file=sys.stderr)
+            print(printable(str(e)), file=sys.stderr)
     except OSError as e:
         text = f"{e.filename or 'output'}: {e.strerror or e}"
         if options.json:
             tell_json(errors=[Finding(NOWHERE, text)])
         else:
-            print(text, file=sys.stderr)
+            print(printable(text), file=sys.stderr)
     return 2
 
 
 def run(options: argparse.Namespace) -> int:
     """Runs what the options ask for. Raises SpecError, and OSError for files that cannot be read or written."""
-    if options.json and options.command != "gen":
-        raise SpecError(f"--json is for generating and --check, not for {options.command}")
+    if options.command == "language-server":
+        return language_server()
+    if options.command == "new-package":
+        print(printable(new_package(options.name, options.out)))
+        return 0
     if options.target == "onnx":
         return write_functions(options)
     if options.target == "torch" and options.package == DEFAULT_PACKAGE:
@@ -80,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
         if options.json:
             tell_json(errors=[Finding(NOWHERE, text)])
         else:
-            print(text, file=sys.stderr)
+            print(printable(text), file=sys.stderr)
         return 1
     if options.command == "new-op":
         return new_op(options.name, options.specs / f"{options.file}.yaml")
@@ -95,52 +87,6 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def ops_package(options: argparse.Namespace) -> str:
-    """The name of the package of the ops: for torch not the package itself, whose import imports torch."""
-    name: str = options.package
-    return f"{name}_ops" if options.target == "torch" else name
-
-
-def own_folders(options: argparse.Namespace) -> list[Path]:
-    """The folders of the generated packages."""
-    return [options.out / name for name in dict.fromkeys((options.package, ops_package(options)))]
-
-
-@dataclass(frozen=True)
-class Generated:
-    """The generated files, and the folders that contain nothing else."""
-
-    ops: tuple[str, ...]
-    files: dict[Path, str]
-    owned: list[Path]
-    advice: list[Finding]
-    """Warnings about the specs"""
-
-
-def generated(options: argparse.Namespace, memo: Memo) -> Generated:
-    """Generates all files in memory. Raises SpecError with every finding of every spec."""
-    contents = read_folder(options.specs)
-    analysis, safe = prove(analyse(contents, memo=memo), contents, options, memo)
-    code = emit_code(analysis, ops_package(options), contents, memo)
-    memo.end_round()
-    if options.package != DEFAULT_PACKAGE:
-        code |= emit_standalone(ops_package(options), options.specs.name)
-    if options.target == "torch":
-        code |= emit_torch(options.package, ops_package(options), options.specs.name)
-    files = {options.out / path: text for path, text in code.items()}
-    files[options.specs / SCHEMA_NAME] = schema_text()
-    files[record_path(options)] = record_text(analysis, safe)
-    owned = own_folders(options)
-    docs = options.docs or (Path("docs/ops") if options.package == DEFAULT_PACKAGE else None)
-    if docs is not None:
-        stored = reports(files[record_path(options)], read(docs.parent / MUTATION))
-        files |= {docs / path: text for path, text in pages(analysis, contents, stored).items()}
-        if options.docs is None:
-            files[docs.parent / "index-safety.md"] = safety_page(analysis, safe)
-        owned.append(docs)
-    return Generated(tuple(a.spec.name for a in analysis.ops), files, owned, advice(analysis))
-
-
 def write(options: argparse.Namespace, memo: Memo) -> tuple[str, ...]:
     """Writes files that differ, prints them and the warnings, and returns the names of all ops. Raises SpecError as `generated` does."""
     result = generated(options, memo)
@@ -149,7 +95,7 @@ def write(options: argparse.Namespace, memo: Memo) -> tuple[str, ...]:
         project.parent.mkdir(parents=True, exist_ok=True)
         project.write_text(emit_project(options.package, ops_package(options)))
         if not options.json:
-            print(f"new: {project.as_posix()}, which is not overwritten again")
+            print(printable(f"new: {project.as_posix()}, which is not overwritten again"))
     archives = [packed(options, result)] if options.target == "torch" else []
     written = synchronise(result.files, result.owned)
     for path, archive in archives:
@@ -225,6 +171,18 @@ def write_functions(options: argparse.Namespace) -> int:
     return 0
 
 
+def language_server() -> int:
+    """Serves an editor. Raises MissingPackageError, with the extra that has it, where the package for that is not installed."""
+    try:
+        from anyshape_gen.editor.server import main as serve  # the rest of the generator does not load pygls
+    except ModuleNotFoundError as e:
+        if (e.name or "").partition(".")[0] not in ("pygls", "lsprotocol"):
+            raise
+        text = "the language server needs the package pygls, which is not installed: pip install 'anyshape[editor]'"
+        raise MissingPackageError(text, name=e.name) from e
+    return serve()
+
+
 def check(options: argparse.Namespace) -> int:
     """Prints which files differ from what the specs generate; returns 0 if none does, else 1."""
     result = generated(options, Memo() if options.prove else Memo.standard())
@@ -247,7 +205,7 @@ def tell(lines: Sequence[Difference | str], file: TextIO | None = None) -> None:
     """Prints one line for each, but at most MOST_LINES, to `file` or to standard output."""
     shown = lines if len(lines) <= MOST_LINES else lines[: MOST_LINES - 1]
     for difference in shown:
-        print(difference, file=file)
+        print(printable(str(difference)), file=file)
     if len(shown) < len(lines):
         print(f"and {len(lines) - len(shown)} more", file=file)
 
@@ -263,43 +221,6 @@ def tell_json(
             findings.append({"file": file, "line": line, "col": col, "severity": severity, "message": f.text})
     answer = {"findings": findings, "files": [{"path": path.as_posix(), "state": state} for state, path in files]}
     print(json.dumps(answer, indent=1))
-
-
-def read(path: Path) -> str | None:
-    return path.read_text(encoding="utf-8") if path.is_file() else None
-
-
-def record_path(options: argparse.Namespace) -> Path:
-    """The file of verdicts on indices, which is part of the generated package."""
-    path: Path = options.out / ops_package(options) / RECORD
-    return path
-
-
-def prove(
-    analysis: Analysis, contents: Mapping[str, str], options: argparse.Namespace, memo: Memo
-) -> tuple[Analysis, dict[str, Safety]]:
-    """Proves every index to be in bounds, or marks it to be checked at run time. Raises SpecError for one that can be out of bounds."""
-    findings = Findings(sources={path: text.splitlines() for path, text in contents.items()})
-    kept = {} if options.prove else read_record(record_path(options))
-    proved = prove_indices(analysis, kept, findings, memo, usable_processors())
-    findings.raise_if_any()
-    return proved
-
-
-def read_folder(specs: Path) -> dict[str, str]:
-    """Reads all specs of a folder, by the path that messages show. Raises SpecError where there are none."""
-    paths = sorted(specs.glob("*.yaml"))
-    if not paths:
-        raise SpecError(f"there are no *.yaml specs in {specs}")
-    return read_specs(paths, specs.parent)
-
-
-def emit_code(analysis: Analysis, package: str, contents: Mapping[str, str], memo: Memo) -> dict[str, str]:
-    """Emits the files of the package, {path below the output folder: text}. Raises SpecError for what cannot be emitted."""
-    findings = Findings(sources={path: text.splitlines() for path, text in contents.items()})
-    files = emit_package(analysis, package, findings, memo)
-    findings.raise_if_any()
-    return files
 
 
 def new_op(name: str | None, path: Path) -> int:

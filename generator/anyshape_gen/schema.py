@@ -22,6 +22,7 @@ from anyshape_gen.parse.keys import (
 )
 from anyshape_gen.parse.signature import KINDS, VECTOR_KINDS
 from anyshape_gen.parse.values import CLASSES, DTYPES, OTHER_DTYPES
+from anyshape_gen.parse.versions import FIRST, LANGUAGE
 
 Schema = dict[str, Any]
 SCHEMA_NAME = "spec.schema.json"
@@ -54,7 +55,10 @@ def forms() -> dict[str, Schema]:
     }
     param = {"anyOf": [{"$ref": "#/$defs/kind"}, _object(PARAM_KEYS, required=("kind",))]}
     return {
+        "language": {"type": "integer", "minimum": FIRST, "maximum": LANGUAGE},
         "code": _TEXT,
+        "python": _TEXT,
+        "terms": _TEXT,
         "prose": _TEXT,
         "word": _TEXT,
         "scalar": _SCALAR,
@@ -100,7 +104,7 @@ def schema() -> Schema:
     """Builds the whole schema."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "anyshape operator specs",
+        "title": f"anyshape operator specs, version {LANGUAGE} of the language",
         **_object(FILE_KEYS),
         "$defs": forms(),
     }

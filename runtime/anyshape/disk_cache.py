@@ -99,6 +99,18 @@ class DiskCache:
         place = _place()
         return DiskCache(None if place is None else place / room, limit_bytes)
 
+    def obstacle(self) -> str | None:
+        """Why nothing can be kept in the directory, with what to do; None where it can, and the directory is there then."""
+        if self.directory is None:
+            return "there is no cache: ANYSHAPE_CACHE is empty, or there is no home directory"
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not _is_own(self.directory.stat()):
+                return f"{self.directory} is not used: it belongs to another user, or others may write into it (chmod go-w)"
+        except OSError as e:
+            return f"{self.directory} cannot be used: {e.strerror or e}"
+        return None if os.access(self.directory, os.W_OK | os.X_OK) else f"{self.directory} cannot be written to"
+
     def _path(self, key: str, secret: bytes | None = None) -> Path:
         """Signed files have names of their own, so that processes with and without a key do not take each other's for damaged."""
         assert self.directory is not None

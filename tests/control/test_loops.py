@@ -194,7 +194,7 @@ def test_a_iteration_takes_few_instructions() -> None:
     def instructions(iterations: int) -> int:
         done: list[Op] = []
         context = PythonExecutor(program).context()
-        interpreter.run(program, [np.array(iterations)], context, lambda at, op, operands, words: done.append(op))
+        interpreter.run(program, [np.array(iterations)], context, lambda p, at, op, operands, words: done.append(op))
         return len(done)
 
     one, many = instructions(1), instructions(101)

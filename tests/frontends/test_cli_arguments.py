@@ -181,7 +181,7 @@ JSON = {
     "explain": (["m.onnx"], {"inputs", "outputs", "dims", "data_dependent", "required", "report"}),
     "profile": (
         ["m.onnx", "--repeat", "1"],
-        {"inputs", "chosen", "seconds", "policy", "limits", "kernels", "ops", "html"},
+        {"inputs", "chosen", "seconds", "policy", "limits", "kernels", "ops", "html", "trace"},
     ),
     "bench": (
         ["m.onnx", "--repeat", "1"],

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,10 +13,12 @@ import pytest
 from onnx import TensorProto, helper
 
 import anyshape
-from anyshape import ops
+from anyshape import control, ops
 from anyshape.cli.main import main
 from anyshape.cli.profile import Limits, by_kernel, by_op
-from anyshape.vm.executable.profile import profile
+from anyshape.vm.executable.profile import ProfiledCall, profile
+from anyshape.vm.executable.trace import trace_of
+from anyshape.vm.run.recorder import Sample
 
 RNG = np.random.default_rng(0)
 
@@ -47,14 +51,21 @@ def test_of_a_table_the_rows_that_are_picked_are_moved() -> None:
 
 
 def test_iterations_of_a_loop_and_the_variant_for_empty_dims_are_profiled_too() -> None:
-    from anyshape import control
-
     x, n = anyshape.input("x", "f32[k]"), anyshape.input("n", "i64[]")
     f = anyshape.function([x, n], list(control.loop(n, lambda i, v: [ops.add(ops.tanh(v), v)], [x])))
     measured = profile(f, {"x": np.ones(5, np.float32), "n": np.array(7)}, repeat=2)
     assert sum("tanh" in s.name for s in measured.samples) == 7
     empty = profile(layer(), {"x": np.ones((0, 64), np.float32)}, repeat=1)
     assert all(s.moved in (4 * 64 * 32, 0) for s in empty.samples)
+
+
+def test_kernels_of_called_functions_are_profiled() -> None:
+    from tests.control.test_functions import fibonacci, grows
+
+    measured = profile(grows(), {"x": np.ones(3, np.float32), "k": np.array(4)}, repeat=1)
+    assert sum("concat" in s.name for s in measured.samples) == 5
+    assert [s.result for s in measured.samples if "concat" in s.name] == [(n,) for n in range(4, 9)]
+    assert profile(fibonacci(), {"n": np.array(5)}, repeat=1).samples
 
 
 def test_only_profiles_keep_what_kernels_came_from() -> None:
@@ -90,6 +101,85 @@ def test_the_command_and_its_page(model: Path, tmp_path: Path, capsys: pytest.Ca
     assert text.count('<tr id="k') == text.count("<a href=") >= 1
     assert "rows" in text and "http" not in text  # names the node; loads nothing
     assert "40x8" in said and text.count("40x8") >= 3 and text.count("<h2>") == 3  # the result, in each place
+
+
+def events(trace: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [e for e in trace["traceEvents"] if e["ph"] == kind]
+
+
+def checked_trace(trace: dict[str, Any]) -> dict[str, Any]:
+    """A trace that keeps the format: fields of each kind of event, times that ascend, slices of a track within each other or apart."""
+    assert json.loads(json.dumps(trace)) == trace and {e["ph"] for e in trace["traceEvents"]} <= {"X", "M", "C"}
+    for e in trace["traceEvents"]:
+        assert isinstance(e["name"], str) and isinstance(e["pid"], int) and isinstance(e["args"], dict)
+        if e["ph"] == "M":
+            assert e["name"] in ("process_name", "thread_name", "thread_sort_index")
+            continue
+        assert e["ts"] >= 0 and (e["ph"] == "C" or e["dur"] >= 0)
+        assert e["ph"] == "X" or all(isinstance(n, int) and n >= 0 for n in e["args"].values())
+    times = [e["ts"] for e in trace["traceEvents"] if e["ph"] != "M"]
+    assert times == sorted(times)
+    named = {e["tid"] for e in events(trace, "M") if e["name"] == "thread_name"}
+    for track in {e["tid"] for e in events(trace, "X")}:
+        assert track in named
+        ends: list[int] = []
+        for e in (e for e in events(trace, "X") if e["tid"] == track):
+            start, end = round(e["ts"] * 1000), round(e["ts"] * 1000) + round(e["dur"] * 1000)
+            while ends and ends[-1] <= start:
+                ends.pop()
+            assert not ends or end <= ends[-1], f"{e['name']} overlaps"
+            ends.append(end)
+    return trace
+
+
+@pytest.mark.parametrize("change", [{"ts": 5.0}, {"dur": 1e9}, {"tid": 7}, {"ph": "B"}, {"args": None}])
+def test_a_trace_that_does_not_keep_the_format_is_noticed(change: dict[str, Any]) -> None:
+    sample = Sample("k", 1e-6, 10, 20, (), result=(3,), in_use=64)
+    trace = trace_of("m", [ProfiledCall(5e-6, (sample, sample))] * 2, 1)
+    checked_trace(trace)
+    (last, *_) = reversed(events(trace, "X"))
+    last.update(change)
+    with pytest.raises((AssertionError, AttributeError)):
+        checked_trace(trace)
+
+
+def test_a_trace_has_every_kernel_of_several_calls_and_memory() -> None:
+    measured = profile(layer(), {"x": np.ones((10, 64), np.float32)}, repeat=3, threads=1)
+    trace = checked_trace(measured.trace("a </script> name"))
+    calls = [e for e in events(trace, "X") if e["cat"] == "call"]
+    kernels = [e for e in events(trace, "X") if e["cat"] == "kernel"]
+    assert [e["name"] for e in calls] == [f"{what}call {k}" for k in range(3) for what in ("", "kernels of ")]
+    assert [e["name"] for e in kernels] == [s.name for s in measured.samples] * 3
+    for k, whole in enumerate(calls[1::2]):
+        assert sum(round(e["dur"] * 1000) for e in kernels[2 * k : 2 * k + 2]) <= round(whole["dur"] * 1000)
+    product = kernels[0]
+    assert (product["args"]["dims"], product["args"]["result"]) == ({"n": 10}, [10, 32])
+    assert product["args"]["ops"] == ["matmul", "tanh"] and product["args"]["bytes"] == measured.samples[0].moved
+    first, second, end = (e["args"] for e in events(trace, "C")[:3])
+    assert first["intermediate values"] >= 10 * 32 * 4 <= second["intermediate values"]  # what softmax reads
+    assert first["results"] == 10 * 32 * 4 and set(end.values()) == {0}
+    assert {e["args"]["name"] for e in events(trace, "M") if e["name"] == "process_name"} == {"a </script> name"}
+
+
+def test_memory_in_use_within_a_body_is_that_of_its_surroundings_too() -> None:
+    x, n = anyshape.input("x", "f32[k]"), anyshape.input("n", "i64[]")
+    kept = ops.softmax(x)
+    (looped,) = control.loop(n, lambda i, v: [ops.tanh(ops.add(v, kept))], [x])
+    f = anyshape.function([x, n], [looped, ops.sum(kept, [0])])
+    samples = profile(f, {"x": np.ones(1600, np.float32), "n": np.array(2)}, repeat=1).samples
+    assert [s.in_use for s in samples if "tanh" in s.name] == [1600 * 4] * 2
+
+
+def test_the_command_writes_a_trace(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t.json"
+    words = ["profile", str(model), "--shape", "x=40x8", "--repeat", "2", "--trace"]
+    assert main([*words, str(path)]) == 0
+    assert f"trace of 2 calls in {path}" in capsys.readouterr().out
+    trace = checked_trace(json.loads(path.read_text()))
+    assert trace["otherData"]["model"] == f"{model}: x 40x8"
+    assert any("rows" in str(e["args"].get("ops")) for e in events(trace, "X"))
+    assert main([*words, str(tmp_path / "no" / "t.json")]) == 2
+    assert "cannot be written: No such file" in capsys.readouterr().err
 
 
 def test_what_cannot_be_profiled_or_written(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,10 +25,17 @@ def installed(package: str, text: str, folder: Path, monkeypatch: pytest.MonkeyP
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package.replace('_', '-')}\nVersion: 0.1.0\n")
     (info / "entry_points.txt").write_text(f"[anyshape.ops]\n{package} = {package}:OPS\n")
     monkeypatch.syspath_prepend(str(folder))
+    with registered(package):
+        yield package
+
+
+@contextmanager
+def registered(package: str) -> Iterator[None]:
+    """Makes the registries look for packages anew, and removes this one from them in the end."""
     for known in (namespaces, all_ops):
         known.cache_clear()
     try:
-        yield package
+        yield
     finally:
         for name in [n for n, p in PACKAGES.items() if p == package]:
             del PROPERTIES[name], PACKAGES[name]

@@ -73,7 +73,17 @@ def test_no_words_end_in_a_traceback(
     ended: set[int | str | None] = set()
     for seed in range(300):
         pick = random.Random(seed)
-        words = pick.choice(([], ["gen"], ["new-op"], ["new-op", pick.choice(VALUES)], [pick.choice(VALUES)]))
+        words = pick.choice(
+            (
+                [],
+                ["gen"],
+                ["new-op"],
+                ["new-op", pick.choice(VALUES)],
+                ["new-package", pick.choice(VALUES)],
+                ["check"],
+                [pick.choice(VALUES)],
+            )
+        )
         for option in pick.choices(("--specs", "--package", "--out", "--docs", "--file"), k=pick.randrange(3)):
             words = [*words, option, pick.choice(VALUES)]
         words += pick.choice(([], ["--check"], ["--prove"], ["--json"], ["--nothing"]))

@@ -45,7 +45,9 @@ def test_files_and_warnings(spec: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert {"path": "out/mine/api.py", "state": "new"} in first["files"]
     assert printed_by([], capsys) == (0, {"findings": [warning], "files": []})
     assert printed_by(["--check"], capsys) == (0, {"findings": [warning], "files": []})
+    assert printed_by(["check"], capsys) == (0, {"findings": [warning], "files": []})
     Path("out/mine/api.py").write_text("")
+    assert printed_by(["check"], capsys)[0] == 1
     assert printed_by(["--check"], capsys) == (
         1,
         {"findings": [warning], "files": [{"path": "out/mine/api.py", "state": "changed"}]},
@@ -69,7 +71,6 @@ def test_every_error_has_its_place(spec: Path, capsys: pytest.CaptureFixture[str
     ("words", "code", "message"),
     [
         (["--specs", "nowhere"], 2, "there are no *.yaml specs in nowhere"),
-        (["new-op", "halve"], 2, "--json is for generating and --check, not for new-op"),
         (["--out", "."], 1, "which contains the specs"),
     ],
 )
@@ -80,3 +81,10 @@ def test_what_is_of_no_place(
     assert main(["--json", *PLACE, *words, *extra]) == code
     (f,) = json.loads(capsys.readouterr().out)["findings"]
     assert f["file"] is None and f["line"] is None and f["col"] is None and message in f["message"]
+
+
+def test_other_commands_print_no_json(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["new-op", "halve", "--json"])
+    assert ended.value.code == 2
+    assert "--json is for generating, check, doctor and --check, not for new-op" in capsys.readouterr().err

@@ -10,7 +10,8 @@ import pytest
 
 from anyshape.disk_cache import DiskCache
 from anyshape_gen import analysis, memo
-from anyshape_gen.cli import Generated, arguments, generated
+from anyshape_gen.arguments import arguments
+from anyshape_gen.generation import Generated, generated
 from anyshape_gen.memo import Memo
 from anyshape_gen.model.spec import OpSpec
 from tests.generator.watching import ROOT, scratch

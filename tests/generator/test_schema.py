@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from anyshape_gen.parse.keys import OP_KEYS, PARAM_KEYS
+from anyshape_gen.parse.versions import LANGUAGE
 from anyshape_gen.schema import SCHEMA_NAME, schema, schema_text
 
 ROOT = Path(__file__).parents[2]
@@ -18,6 +19,7 @@ TYPES: dict[str, tuple[type, ...]] = {
     "array": (list,),
     "string": (str,),
     "number": (int, float),
+    "integer": (int,),
     "boolean": (bool,),
     "null": (type(None),),
 }
@@ -37,6 +39,8 @@ def accepts(value: Any, rule: dict[str, Any], root: dict[str, Any]) -> bool:
     if "enum" in rule and value not in rule["enum"]:
         return False
     if "const" in rule and value != rule["const"]:
+        return False
+    if isinstance(value, int) and not rule.get("minimum", value) <= value <= rule.get("maximum", value):
         return False
     if "pattern" in rule and isinstance(value, str) and not re.search(rule["pattern"], value):
         return False
@@ -68,6 +72,8 @@ def test_specs_are_accepted(path: Path) -> None:
     "text",
     [
         "op: {}",
+        "language: two",
+        "language: 99",
         "ops: {a: {kernal: x}}",
         'ops: {a: {inputs: {x: "*d"}}}',
         "ops: {a: {params: {k: {kind: integer}}}}",
@@ -80,6 +86,13 @@ def test_specs_are_accepted(path: Path) -> None:
 )
 def test_slips_are_refused(text: str) -> None:
     assert not accepts(yaml.safe_load(text), schema(), schema())
+
+
+def test_the_present_version_is_accepted() -> None:
+    assert (
+        accepts({"language": LANGUAGE}, schema(), schema())
+        and f"version {LANGUAGE} of the language" in schema()["title"]
+    )
 
 
 def test_every_key_is_described() -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from anyshape.cli.parser import parser as anyshape_arguments
-from anyshape_gen.cli import arguments as generator_arguments
+from anyshape_gen.arguments import arguments as generator_arguments
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("runtime", "generator", "testing", "benchmarks", "examples", "tests")

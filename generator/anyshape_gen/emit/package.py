@@ -6,11 +6,13 @@ Every construct that cannot be emitted is a finding; there is no partial output.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePosixPath
 
+from anyshape.package_versions import FILE, INTERFACE
 from anyshape_gen.emit.bodies import kernels, procedures
 from anyshape_gen.emit.bodies.kernels import KernelCode
 from anyshape_gen.emit.calls import api, compositions, ops, rewrites, values
@@ -25,6 +27,7 @@ from anyshape_gen.memo import Memo
 from anyshape_gen.model.analysis import Analysis, OpAnalysis
 from anyshape_gen.model.source import Findings
 from anyshape_gen.model.spec import OnnxMapping, OpSpec
+from anyshape_gen.parse.versions import LANGUAGE
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,7 @@ class PackageEmitter:
         )
         self._indexes()
         self.files["py.typed"] = ""
+        self.files[FILE] = json.dumps({"language": LANGUAGE, "interface": INTERFACE}) + "\n"
         return {f"{self.package}/{path}": text for path, text in self.files.items()}
 
     def _family(self, family: Family) -> None:

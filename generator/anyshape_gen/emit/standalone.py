@@ -39,15 +39,35 @@ def emit_torch(package: str, ops: str, specs: str) -> dict[str, str]:
     return {f"{package}/__init__.py": text, f"{package}/py.typed": ""}
 
 
-def emit_project(package: str, ops: str) -> str:
+def emit_project(package: str, ops: str, repository: bool = False) -> str:
     """Emits `pyproject.toml`, with which the package can be installed, is found by anyshape and runs its tests. `ops` is the package of the
-    ops: `package`, or what `package` registers in torch."""
+    ops: `package`, or what `package` registers in torch. A `repository` has a README and tests of its own too."""
     packages = dict.fromkeys((package, ops))
     return render(
         "pyproject.toml.j2",
         package=package,
         ops=ops,
         distribution=package.replace("_", "-"),
+        repository=repository,
         packages=", ".join(f'"{name}"' for name in packages),
         runtime="anyshape" if package == ops else "anyshape[torch]",
     )
+
+
+REPOSITORY = {
+    "ops.yaml.j2": "specs/ops.yaml",
+    "Makefile.j2": "Makefile",
+    "README.md.j2": "README.md",
+    "gitignore.j2": ".gitignore",
+    "ci.yml.j2": ".github/workflows/ci.yml",
+    "test_models.py.j2": "tests/test_models.py",
+    "test_engines.py.j2": "tests/test_engines.py",
+}
+"""Files of a new repository, by their templates"""
+
+
+def emit_repository(package: str) -> dict[str, str]:
+    """Emits the files of a new repository that belong to its author, {path: text}: an example of a spec, tests, a Makefile and others."""
+    names = {"package": package, "distribution": package.replace("_", "-"), "op": f"{package}_gate"}
+    files = {path: render(f"new_package/{template}", **names) for template, path in REPOSITORY.items()}
+    return {**files, "pyproject.toml": emit_project(package, package, repository=True)}

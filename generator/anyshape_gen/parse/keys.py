@@ -17,14 +17,15 @@ class Key:
 
 
 FILE_KEYS = (
+    Key("language", "The version of the language that the file is written in; 1 where there is none.", "language"),
     Key("define", "Functions for all ops of the file: `def f(a): return …`.", "code"),
     Key("library", "Functions for the ops of all files of the folder, which read their arguments only.", "code"),
-    Key("oracles", "Python functions over np and scipy for the references of the file.", "code"),
+    Key("oracles", "Python functions over np and scipy for the references of the file.", "python"),
     Key("families", "Entries that ops and other families take over with `family:`; their own entries win.", "families"),
     Key("ops", "The operators of this file, by name.", "ops"),
     Key("onnx", 'ONNX operators that are terms of several ops, or of lists: `{Op: {since: "x -> term"}}`.', "onnx"),
     Key("aten", 'ATen operators that are terms of several ops: `{op.overload: "x -> term"}`.', "aten"),
-    Key("terms", "Functions that the ONNX and ATen mappings of the file share: `def f(x): return term`.", "code"),
+    Key("terms", "Functions that the ONNX and ATen mappings of the file share: `def f(x): return term`.", "terms"),
     Key(
         "refused",
         "ONNX operators that have no mapping, each with the reason, which models are told: `{Op: reason}`.",
@@ -75,7 +76,7 @@ OP_KEYS = (
         "spellings",
     ),
     Key("rewrites", "`pattern [as y] >> term [if condition]`.", "texts"),
-    Key("reference", "The independent oracle, an expression over np, scipy, inputs and params.", "code"),
+    Key("reference", "The independent oracle, an expression over np, scipy, inputs and params.", "python"),
     Key("onnx", '`{Op: {since: "x, p=attr"}}`.', "onnx"),
     Key("aten", '`{op.overload: "x, p=attr"}`.', "aten"),
     Key(

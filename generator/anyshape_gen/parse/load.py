@@ -36,7 +36,8 @@ from anyshape_gen.parse.rules import RuleReader
 from anyshape_gen.parse.spellings import spellings
 from anyshape_gen.parse.text import Text
 from anyshape_gen.parse.values import is_family, parse_example, parse_oracles, parse_reference, parse_view
-from anyshape_gen.parse.yaml_source import YMap, YNode, YScalar, YSeq, read_yaml
+from anyshape_gen.parse.versions import read_spec
+from anyshape_gen.parse.yaml_source import YMap, YNode, YScalar, YSeq
 
 MERGED = ("inputs", "params", "outputs", "dtypes", "onnx", "aten")
 """Entries that both an op and its family may have; the op's keys replace those of the family one by one"""
@@ -50,7 +51,7 @@ DEEPEST = 4
 
 def load_library(path: str, content: str, findings: Findings) -> tuple[Function, ...]:
     """Parses the functions that one file defines for all files."""
-    root = read_yaml(path, content, findings)
+    root = read_spec(path, content, findings)
     loader = _Loader(NodeReader(findings))
     return tuple(loader.functions(root.get("library")).values()) if isinstance(root, YMap) else ()
 
@@ -64,7 +65,7 @@ def check_recursion(functions: Iterable[Function], known: Mapping[str, Function]
 
 def load_file(path: str, content: str, findings: Findings, library: Mapping[str, Function] | None = None) -> SpecFile:
     """Parses one file, as far as it has no errors. `library`: the functions that all files may call."""
-    root = read_yaml(path, content, findings)
+    root = read_spec(path, content, findings)
     for number, line in enumerate(content.split("\n"), 1):
         if len(line) > COLUMNS:
             findings.add(

@@ -139,15 +139,17 @@ def compile_model(exe: Executable, args: argparse.Namespace) -> Answer:
 
 
 def explain_model(exe: Executable, args: argparse.Namespace) -> Answer:
-    from anyshape.cli.explain import explain
+    from anyshape.cli.explain import explain, explain_page
 
-    if not args.memory:
-        if args.plot is not None:
-            raise ArgumentError("--plot is for --memory")
-        return explain(exe)
-    from anyshape.cli.memory import memory_answer
+    if args.plot is not None and not args.memory:
+        raise ArgumentError("--plot is for --memory")
+    if args.memory:
+        from anyshape.cli.memory import memory_answer
 
-    return memory_answer(exe, args)
+        answer = memory_answer(exe, args)
+    else:
+        answer = explain(exe)
+    return answer if args.html is None else explain_page(exe, args, answer)
 
 
 def _timings(exe: Executable, total: float) -> dict[str, float]:

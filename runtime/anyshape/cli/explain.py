@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping
+from dataclasses import replace
 
+from anyshape.cli import arguments
 from anyshape.cli.answer import Answer, report, signature
+from anyshape.cli.picture import write_text
 from anyshape.dims import Dim, anonymous_names, bounds, free_symbols, substitute, symbol
 from anyshape.graph.callee import callees_of
 from anyshape.graph.function import Function
@@ -42,6 +46,13 @@ def explain(exe: Executable) -> Answer:
     dims = {names[s]: {"least": bounds(s)[0] or 0, "most": bounds(s)[1], "axes": _axes(s, f)} for s in symbols}
     data = {**types, "dims": dims, "data_dependent": why, "required": required, "report": report(exe)}
     return Answer(text="\n".join([*lines, str(exe.report)]), data=data)
+
+
+def explain_page(exe: Executable, args: argparse.Namespace, answer: Answer) -> Answer:
+    """Writes the page of `--html`, and adds a line that says so. Raises AnyshapeError for a file that cannot be written."""
+    page = exe.explain_html(arguments.numbers(args.at, "--at"), title=args.model)
+    write_text(args.html, page)
+    return replace(answer, text=f"{answer.text}\npage in {args.html}", data={**answer.data, "html": args.html})
 
 
 def _required(f: Function) -> list[str]:

@@ -44,11 +44,13 @@ _EXAMPLES = """\
   anyshape explain bert.onnx                             what is dynamic in it, and why
   anyshape explain bert.onnx --memory --at batch=4 --at seq=128
   anyshape explain bert.onnx --memory --plot memory.svg
+  anyshape explain bert.onnx --html bert.html --at batch=4 --at seq=128          the same to click through, in a browser
   anyshape run bert.onnx --shape ids=4x128               random inputs; other inputs follow from shared dims
   anyshape run bert.onnx --shape ids=4x128 --ints 0:30000 --repeat 20
   anyshape run model.onnx --input x=x.npy --input mask=inputs.npz --input newshape='[2, -1]'
   anyshape run model.onnx --input x=x.npy --output-dir results --json
   anyshape profile bert.onnx --shape ids=4x128 --html bert.html
+  anyshape profile bert.onnx --shape ids=4x128 --trace bert.json                 for ui.perfetto.dev
   anyshape bench bert.onnx --shape ids=4x128 --plot bert.svg     beside onnxruntime, the slowest nodes first
   anyshape bench bert.onnx --dim batch=4 --dim seq=128 --threads 1 --repeat 100 --json
   anyshape run vision.onnx --shape image=1x3x224x224 --repeat 1000 --policy specialised
@@ -115,12 +117,14 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME=8",
-        help="with --memory: the size of a dim, for sizes in bytes",
+        help="with --memory or --html: the size of a dim, for sizes in bytes",
     )
     target = "with --memory: the processor of the exported model whose formula is printed (default: like this one)"
     explain.add_argument("--target", choices=TARGET_NAMES, metavar="TARGET", help=target)
     plot = "with --memory: draw the bytes of the exported model over each dim: an .svg, or with matplotlib a .png"
     explain.add_argument("--plot", metavar="FILE", help=plot)
+    page = "write a page to click through: the kernels as a graph, where dims come from, memory over time at any sizes"
+    explain.add_argument("--html", metavar="FILE", help=page)
     _add_profile(commands)
     _add_bench(commands)
     _add_simplify(commands)
@@ -165,6 +169,8 @@ def _add_profile(commands: Commands) -> None:
     )
     _add_policy(one)
     one.add_argument("--html", metavar="FILE", help="write a timeline, as one HTML page without other files")
+    trace = "write the first calls as a trace (JSON), for ui.perfetto.dev or chrome://tracing"
+    one.add_argument("--trace", metavar="FILE", help=trace)
     one.set_defaults(command=profile_model)
 
 

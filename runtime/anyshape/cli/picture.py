@@ -1,4 +1,4 @@
-"""Files of pictures that commands draw: an .svg is written as text; for a .png matplotlib is needed."""
+"""Files that commands draw: pages, traces and pictures, of which an .svg is written as text; for a .png matplotlib is needed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,22 @@ def demand_plot(path: str | None) -> None:
 def draw(path: str, svg: Callable[[], str], png: Callable[[str], None]) -> None:
     """Writes a picture as its name says: the text of an .svg, or by what writes a .png. Raises AnyshapeError for a file that cannot be
     written."""
+    if not path.lower().endswith(".png"):
+        return write_text(path, svg())
     try:
-        if path.lower().endswith(".png"):
-            png(path)
-        else:
-            write_plain(path, svg().encode())
+        return png(path)
     except OSError as e:
-        raise AnyshapeError(f"{path} cannot be written: {e.strerror}") from None
+        raise _unwritable(path, e) from None
+
+
+def write_text(path: str, text: str) -> None:
+    """Writes a page, a trace or a picture; what is no character, as in the name of a file, becomes `?`. Raises AnyshapeError for a file
+    that cannot be written."""
+    try:
+        write_plain(path, text.encode(errors="replace"))
+    except OSError as e:
+        raise _unwritable(path, e) from None
+
+
+def _unwritable(path: str, e: OSError) -> AnyshapeError:
+    return AnyshapeError(f"{path} cannot be written: {e.strerror}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
@@ -10,10 +11,11 @@ from functools import partial
 
 from anyshape.cli import arguments
 from anyshape.cli.answer import Answer, described
+from anyshape.cli.picture import write_text
 from anyshape.cli.progress import progress
 from anyshape.cli.random_inputs import accepted_inputs, make_inputs, spell_shape
-from anyshape.errors import AnyshapeError, ArgumentError
-from anyshape.files import is_saved, write_plain
+from anyshape.errors import ArgumentError
+from anyshape.files import is_saved
 from anyshape.vm.compiling.options import CompileOptions
 from anyshape.vm.executable.profile import Profile, profile
 from anyshape.vm.run.recorder import Sample
@@ -52,7 +54,7 @@ class ProfileRow:
 
 
 def profile_command(args: argparse.Namespace) -> Answer:
-    """Measures a model; writes the timeline if asked for."""
+    """Measures a model; writes the timeline and the trace if asked for."""
     from anyshape.lower.limits import measure_copy, measure_peak
     from anyshape.vm import compile
 
@@ -76,11 +78,13 @@ def profile_command(args: argparse.Namespace) -> Answer:
     if args.html is not None:
         from anyshape.cli.profile_page import page
 
-        try:
-            write_plain(args.html, page(f"{args.model}: {shape}", measured, limits).encode())
-        except OSError as e:
-            raise AnyshapeError(f"{args.html} cannot be written: {e.strerror}") from None
+        write_text(args.html, page(f"{args.model}: {shape}", measured, limits))
         lines.append(f"timeline in {args.html}")
+    if args.trace is not None:
+        write_text(args.trace, json.dumps(measured.trace(f"{args.model}: {shape}")))
+        lines.append(
+            f"trace of {counted(len(measured.calls), 'call')} in {args.trace}, for ui.perfetto.dev or chrome://tracing"
+        )
     data = {
         "inputs": {name: described(a, elements=False) for name, a in feed.items()},
         "chosen": sizes.chosen,
@@ -90,6 +94,7 @@ def profile_command(args: argparse.Namespace) -> Answer:
         "kernels": [_row(r) for r in by_kernel(measured.samples)],
         "ops": [_row(r) for r in by_op(measured.samples)],
         "html": args.html,
+        "trace": args.trace,
     }
     return Answer(text="\n".join(lines), data=data)
 

@@ -12,8 +12,8 @@ from types import ModuleType
 
 from anyshape.errors import UnsupportedError
 from anyshape.graph.opdef import OpDef
+from anyshape.package_versions import GROUP, check_interface, versions_of
 
-GROUP = "anyshape.ops"
 OWN = "anyshape"
 """The namespace of the generated package's ops"""
 
@@ -26,7 +26,7 @@ def packages() -> tuple[ModuleType, ...]:
 @cache
 def namespaces() -> Mapping[str, ModuleType]:
     """The packages by the namespaces that other engines have for their ops: the names of their entry points. Raises UnsupportedError for a
-    package that cannot be imported, and where two have one namespace."""
+    package that cannot be imported, or was generated for another interface, and where two have one namespace."""
     from importlib.metadata import entry_points
 
     modules = {OWN: import_module("anyshape_ops")}
@@ -36,6 +36,7 @@ def namespaces() -> Mapping[str, ModuleType]:
                 f"{module} and {modules[name].__name__} both register ops under the name {name} ({GROUP}); rename that of {module}"
             )
         try:
+            check_interface(module, versions_of(module))
             modules[name] = import_module(module)
         except ImportError as e:
             raise UnsupportedError(
@@ -50,6 +51,10 @@ def all_ops() -> Mapping[str, OpDef]:
     ops: dict[str, OpDef] = {}
     owner: dict[str, str] = {}
     for package in packages():
+        if not hasattr(package, "OPS"):
+            raise UnsupportedError(
+                f"{package.__name__} registers ops ({GROUP}), but has none: its OPS is missing; uninstall it"
+            )
         for full_name, op in package.OPS.items():
             if owner.setdefault(op.name, package.__name__) != package.__name__:
                 raise UnsupportedError(

@@ -8,6 +8,7 @@ In: functions. Out: executables. Rooms, each of which imports those before it al
     native        the table walked by machine code
     compiling     from a function to programs: liveness, memory, instructions, kernels
     export        an object file and a C header of a model
+    page          a page of HTML that explains a compiled model
     executable    compiled models, saved files, profiles
 
     compile(model, dims=None, **options) -> Executable      a Function, or an ONNX path, bytes or proto; options are those of `Options`

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from anyshape_gen.analysis import analyse
-from anyshape_gen.cli import read_folder
+from anyshape_gen.generation import read_folder
 from anyshape_gen.model.spec import OpSpec
 from anyshape_gen.mutants import mutants
 from anyshape_testing.calls.packages import register

@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 
 from anyshape_gen.analysis import analyse
-from anyshape_gen.cli import read_folder
+from anyshape_gen.generation import read_folder
 from anyshape_testing.calls.packages import register
 from anyshape_testing.proofs.certificates import CertificateJudgement
 from anyshape_testing.proofs.judge import LIMIT

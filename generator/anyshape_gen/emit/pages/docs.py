@@ -27,15 +27,16 @@ _DEPENDENCE = {
 
 
 def pages(
-    analysis: Analysis, contents: Mapping[str, str] | None = None, reports: Reports | None = None
+    analysis: Analysis, contents: Mapping[str, str] | None = None, reports: Reports | None = None, own: bool = True
 ) -> dict[str, str]:
-    """Emits all pages. `contents`: the specs by path, to count their lines; `reports`: stored results about the ops."""
+    """Emits all pages. `contents`: the specs by path, to count their lines; `reports`: stored results about the ops; `own`: whether these
+    are anyshape's ops, whose pages are beside others."""
     ops = sorted(analysis.ops, key=lambda a: a.spec.name)
     texts = {f"{a.spec.name}.md": page(a) for a in ops}
     lines = {a.spec.name: entry_lines(a, contents or {}) for a in ops}
     rows = [{**_row(a), "lines": lines[a.spec.name], **(reports or Reports()).of(a.spec.name)} for a in ops]
     texts["index.md"] = render(
-        "index.md.j2", rows=rows, count=len(ops), lines=sum(lines.values()), refused=analysis.refused
+        "index.md.j2", rows=rows, count=len(ops), lines=sum(lines.values()), refused=analysis.refused, own=own
     )
     return texts
 

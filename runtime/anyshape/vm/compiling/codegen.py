@@ -32,7 +32,7 @@ from anyshape.vm.compiling.liveness import Liveness, analyse
 from anyshape.vm.compiling.memory_plan import memory_plan
 from anyshape.vm.compiling.overwriting import overwrites
 from anyshape.vm.program.blocks import result_dtypes
-from anyshape.vm.program.invocation import Invocation
+from anyshape.vm.program.invocation import Invocation, MemoryInUse
 from anyshape.vm.program.memory_plan import MemoryPlan
 from anyshape.vm.program.table import Op, Program, ResultType
 
@@ -64,6 +64,8 @@ class Codegen(Emission):
     """The code of one function or body."""
 
     step_code: StepCode = field(kw_only=True)
+    around: MemoryInUse | None = field(default=None, kw_only=True)
+    """Memory that the surroundings of a body use meanwhile, for profiles."""
 
     def run(self) -> Program:
         self.begin()
@@ -187,21 +189,30 @@ class Codegen(Emission):
             self.kernels.append(lowered.kernel)
         kernel = self.kernels.index(lowered.kernel)
         if lowered.parts == 1 and lowered.slices == 1:
-            self.note(step, self.liveness.outputs[at])
+            self.note(at, step, self.liveness.outputs[at])
             self.code.emit(Op.INVOKE, kernel, scratch, scalars, tuple(buffers))
             return
         each, parts = self.code.register(aligned(lowered.scratch)), self.code.register(lowered.parts)
         slices = self.code.register(lowered.slices)
-        self.note(step, self.liveness.outputs[at])
+        self.note(at, step, self.liveness.outputs[at])
         self.code.emit(Op.SHARE, kernel, scratch, each, parts, slices, scalars, tuple(buffers))
 
-    def note(self, step: KernelStep, outputs: tuple[Value, ...]) -> None:
+    def note(self, at: int, step: KernelStep, outputs: tuple[Value, ...]) -> None:
         """Notes, for profiles, the work of the next instruction."""
         if self.notes is not None:
             mentioned = {s for t in step.tensors.values() for n in t.shape for s in free_symbols(n)}
             mentioned = mentioned.union(*(symbols(q) for q in step.equations))
             registers = {s: self.code.register(s) for s in mentioned if self.code.is_defined(s)}
-            self.notes[len(self.code.words)] = Invocation(step, outputs, registers)
+            self.notes[len(self.code.words)] = Invocation(step, outputs, registers, self.in_use(at))
+
+    def in_use(self, at: int) -> MemoryInUse | None:
+        """The memory that is in use at a step, for profiles."""
+        if self.notes is None:
+            return None
+        tenants = [t for group in self.memory.groups.values() for t in group.tenants if t.start <= at <= t.end]
+        sizes = {s for t in tenants for s in free_symbols(t.bytes)}
+        registers = {s: self.code.register(s) for s in sizes if self.code.is_defined(s)}
+        return MemoryInUse(tuple(t.bytes for t in tenants), registers, self.around)
 
     def results(self) -> None:
         """Emits the end of a program: a result that shares memory with another value is a copy."""

@@ -39,9 +39,13 @@ def generate(
     return Codegen(schedule, kernels, assumed, functions=functions or {}, notes=notes, step_code=STEP_CODE).run()
 
 
-def generate_function(schedule: Schedule, kernels: KernelMaker, functions: Mapping[Callee, int], name: str) -> Program:
+def generate_function(
+    schedule: Schedule, kernels: KernelMaker, functions: Mapping[Callee, int], name: str, noted: bool = False
+) -> Program:
     """Generates the program of a function that is called. Raises what `generate` raises."""
-    return replace(FunctionCode(schedule, kernels, (), functions=functions, step_code=STEP_CODE).run(), name=name)
+    notes: dict[int, Invocation] | None = {} if noted else None
+    code = FunctionCode(schedule, kernels, (), functions=functions, notes=notes, step_code=STEP_CODE)
+    return replace(code.run(), name=name)
 
 
 @dataclass(eq=False)

@@ -94,6 +94,15 @@ class Plan(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a compile makes of a function. `function`: as it is optimised; `parts`: its schedule and program, and those of the functions
+    that it calls; empty where a rank is known at run time only, since the rest is compiled then."""
+
+    function: Function
+    parts: tuple[tuple[Schedule, Program], ...] = ()
+
+
 @dataclass(frozen=True)
 class Compiler:
     """State that all parts of one compile share."""
@@ -146,6 +155,14 @@ class Compiler:
                 raise UnsupportedError(f"{f.name}: the rank of a value is known at run time only, by {ranks}")
             return self._program(optimised, assumed), bool(assumed)
 
+    def described(self, f: Function) -> Described:
+        """Schedules a function and generates its programs, for people: nothing of a compile is changed."""
+        with self.lock, self._packing():
+            optimised, assumed = self._typed(f, 1)
+            if undetermined(optimised):
+                return Described(optimised)
+            return Described(optimised, tuple(self._generated(optimised, assumed, noted=True)))
+
     def _typed(self, f: Function, low: int) -> tuple[Function, frozenset[Dim]]:
         """Optimises a function for entry symbols of at least `low`; the symbols of which that is assumed. A function that is right for
         empty dims alone assumes nothing."""
@@ -192,6 +209,16 @@ class Compiler:
 
     def _program(self, f: Function, assumed: frozenset[Any]) -> Program:
         """Generates the program of a function; its constants have their elements once the packing is over."""
+        (_, program), *called = self._generated(f, assumed)
+        if called:
+            program = replace(program, functions=tuple(p for _, p in called))
+        if "program" in self.options.dump:
+            self.options.show("program", f.name, "\n".join(map(disassemble, (program, *program.functions))))
+        return program
+
+    def _generated(self, f: Function, assumed: frozenset[Any], noted: bool = False) -> list[tuple[Schedule, Program]]:
+        """The schedule and the program of an optimised function, and those of the functions that it calls; `noted`: with notes on each
+        kernel, which a recorder and an export have in any case."""
         report, options = self.report, self.options
         if options.verify:
             from anyshape.graph.verify import verify
@@ -202,15 +229,12 @@ class Compiler:
             kernel_maker(options, report) if self.target is None else NativeKernels(report, self.target, loads=False)
         )
         schedule = self._schedule(f)
+        noted = noted or options.recorder is not None or self.target is not None
         with report.phase("generate"):
-            noted = options.recorder is not None or self.target is not None
             program = generate(schedule, maker, assumed, functions, noted)
-        if functions:
-            program = replace(program, functions=tuple(self._function(c, functions, maker) for c in functions))
-        if "program" in options.dump:
-            options.show("program", f.name, "\n".join(map(disassemble, (program, *program.functions))))
+        generated = [(schedule, program), *(self._function(c, functions, maker, noted) for c in functions)]
         report.compiled(maker.count)
-        return program
+        return generated
 
     def _schedule(self, f: Function) -> Schedule:
         with self.report.phase("fuse"):
@@ -242,7 +266,9 @@ class Compiler:
             self.report.kept_exact += kept
         return schedule
 
-    def _function(self, callee: Callee, functions: Mapping[Callee, int], maker: KernelMaker) -> Program:
+    def _function(
+        self, callee: Callee, functions: Mapping[Callee, int], maker: KernelMaker, noted: bool
+    ) -> tuple[Schedule, Program]:
         """Generates the program of a function that is called; it assumes nothing of its dims, since a call has no other variant."""
         f = callee.defined()
         if undetermined(f):
@@ -256,7 +282,7 @@ class Compiler:
             )
         schedule = self._schedule(f)
         with self.report.phase("generate"):
-            return generate_function(schedule, maker, functions, callee.name)
+            return schedule, generate_function(schedule, maker, functions, callee.name, noted)
 
 
 class _NodeNames:

@@ -97,7 +97,8 @@ def _places(g: Emission, node: Node, params: Sequence[Value], liveness: Liveness
 
 
 def _body(
-    g: Emission,
+    g: Codegen,
+    at: int,
     step: RegionStep,
     k: int,
     places: Mapping[Value, int],
@@ -107,11 +108,11 @@ def _body(
     return RegionCode(
         step.bodies[k], g.maker, (), code=g.code, constants=g.constants, numbers=g.numbers, kept=g.kept, kernels=g.kernels,
         checks=g.checks, sizes=set(g.sizes), regions=g.regions, names=g.names, notes=g.notes, functions=g.functions,
-        places=places, spare=spare, owned=owned, step_code=STEP_CODE,
+        places=places, spare=spare, owned=owned, step_code=STEP_CODE, around=g.in_use(at),
     )  # fmt: skip
 
 
-def _branch(g: Emission, at: int, step: RegionStep) -> None:
+def _branch(g: Codegen, at: int, step: RegionStep) -> None:
     """Emits a branch. Both bodies use the same regions: only one of them runs."""
     node, code = step.node, g.code
     cond = node.inputs[-1]
@@ -133,7 +134,9 @@ def _branch(g: Emission, at: int, step: RegionStep) -> None:
             else:
                 liveness = g.liveness.bodies[at][k]
                 inner = dict(zip(captured, region.params[len(region.params) - len(captured) :], strict=True))
-                body = _body(g, step, k, _places(g, node, region.params, liveness), {}, [inner[v] for v in handed_over])
+                body = _body(
+                    g, at, step, k, _places(g, node, region.params, liveness), {}, [inner[v] for v in handed_over]
+                )
                 body.emit(liveness)
                 title = f"{_title(node)}, where its condition {'holds' if k == 0 else 'does not hold'}"
                 g.inside.append(Inside(title, body.plan()))
@@ -173,7 +176,7 @@ def _fail(g: Emission, text: str) -> None:
 class _LoopCode:
     """Code of one loop. Registers that change from iteration to iteration are written by moves at its end."""
 
-    def __init__(self, g: Emission, at: int, step: RegionStep) -> None:
+    def __init__(self, g: Codegen, at: int, step: RegionStep) -> None:
         self.g, self.at, self.step, self.code, self.node = g, at, step, g.code, step.node
         self.region = step.node.regions[0]
         self.liveness = g.liveness.bodies[at][0]
@@ -254,7 +257,7 @@ class _LoopCode:
             code.emit(Op.STORE, number, 0, self.iteration, ELEMENT_CODE["i64"])
         places = {**self.places, **dict(zip(self.carried, self.addresses, strict=True))}
         spare = {1 + k: spare for k, (_, spare) in enumerate(self.pairs)}
-        body = _body(self.g, self.step, 0, places, spare, [p for p in self.carried if is_list(p)])
+        body = _body(self.g, self.at, self.step, 0, places, spare, [p for p in self.carried if is_list(p)])
         body.emit(self.liveness)
         self.g.inside.append(Inside(f"each iteration of {_title(self.node)}", body.plan(), tuple(self.held(body))))
         self.g.regions = body.regions

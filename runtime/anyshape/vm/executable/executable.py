@@ -313,6 +313,15 @@ class Executable:
         """The programs compiled so far, as text."""
         return "\n\n".join(disassemble(p) for p in self.plan.programs)
 
+    @public
+    def explain_html(self, dims: Mapping[str, int] | None = None, *, title: str | None = None) -> str:
+        """Returns a page of HTML without other files: the kernels as a graph, where each dim comes from, and memory over time for any
+        sizes; it begins with `dims`, by name. The function is compiled again, but for machine code. Raises ArgumentError for dims that no
+        input has."""
+        from anyshape.vm.page import explanation_page
+
+        return explanation_page(self.function, self.options, self.report.notes, title=title, sizes=dims)
+
     def _repr_html_(self) -> str:
         """The signature, and below it, collapsed, the report of the compile, the memory plan and the programs."""
         sides = ("inputs", self.input_names, self.input_types), ("outputs", self.output_names, self.output_types)

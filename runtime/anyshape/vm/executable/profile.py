@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from anyshape.errors import ArgumentError
 from anyshape.files import is_saved
 from anyshape.policies import PolicyArgument, size_policy
-from anyshape.public import edge
+from anyshape.public import edge, public
 from anyshape.vm.compiling.options import CompileOptions
 from anyshape.vm.executable.entry import compile
 from anyshape.vm.executable.executable import Executable
+from anyshape.vm.executable.trace import trace_of
+from anyshape.vm.native import usable_threads
 from anyshape.vm.report.size_variants import SizeVariant
 from anyshape.vm.run.recorder import Recorder, Sample
 
@@ -28,21 +30,39 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
+class ProfiledCall:
+    """One call. `seconds`: of the whole call, as users run it; `samples`: its kernels, timed in another call of equal sizes."""
+
+    seconds: float
+    samples: tuple[Sample, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """Times of a call. `call`: seconds of the whole call, as users run it; `samples`: of its kernels, in the order in which they ran;
-    `policy`, if there is one: its name, and the code that it had run the call with what that gained."""
+    `policy`, if there is one: its name, and the code that it had run the call with what that gained. `calls`: each of the first calls, and
+    `threads` that may share a kernel in them, both for a trace."""
 
     call: float
     samples: tuple[Sample, ...]
     policy: str = ""
+    calls: tuple[ProfiledCall, ...] = ()
+    threads: int = 1
 
     @property
     def kernels(self) -> float:
         """Seconds in kernels."""
         return sum(s.seconds for s in self.samples)
 
+    @public
+    def trace(self, title: str = "call") -> dict[str, Any]:
+        """Returns the calls as Chrome Trace Event data, which is JSON for Perfetto and chrome://tracing (`vm.executable.trace`)."""
+        return trace_of(title, self.calls, self.threads)
+
 
 MOST_CALLS = 1_000_000
+TRACED = 20
+"""Calls of which a profile keeps the times of each kernel."""
 
 
 @edge
@@ -78,7 +98,9 @@ def profile(
         calls.append(time.perf_counter() - start)
     least = (replace(same[0], seconds=min(s.seconds for s in same)) for same in zip(*runs, strict=True))
     code = f"variant for {used}" if used is not None else "the program for all sizes"
-    return Profile(min(calls), tuple(least), f"{plain.report.policy}: {code}" if plain.report.policy else "")
+    words = f"{plain.report.policy}: {code}" if plain.report.policy else ""
+    kept = tuple(map(ProfiledCall, calls[:TRACED], runs[:TRACED]))
+    return Profile(min(calls), tuple(least), words, calls=kept, threads=plain.options.threads or usable_threads())
 
 
 def _warmed(exe: Executable, inputs: Mapping[str, Array], hot: int) -> SizeVariant | None:

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from anyshape.dims import Dim, Size, evaluate, minimum
+from anyshape.dims import Dim, Size, evaluate, free_symbols, minimum
+from anyshape.equations.builder import Equation
 from anyshape.equations.operations import elements_read, operations
 from anyshape.graph.value import Node, Value
 from anyshape.passes.steps import KernelStep
 from anyshape.types import TensorType
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class MemoryInUse:
+    """Values and scratch that have memory at a step, by their bytes. `registers` of the symbols in these; `around`: those of the
+    surroundings of a body."""
+
+    sizes: tuple[Size, ...]
+    registers: Mapping[Dim, int]
+    around: MemoryInUse | None = None
+
+    def bytes(self, registers: Sequence[int | None]) -> int:
+        """The bytes in use, for the contents of all registers."""
+        numbers = {s: registers[k] or 0 for s, k in self.registers.items()}
+        own = sum(evaluate(n, numbers) for n in self.sizes if free_symbols(n) <= numbers.keys())
+        return own + (self.around.bytes(registers) if self.around is not None else 0)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -19,6 +36,7 @@ class Invocation:
     step: KernelStep
     outputs: tuple[Value, ...]
     registers: Mapping[Dim, int]
+    memory: MemoryInUse | None = None
 
     @property
     def operations(self) -> Size:
@@ -42,19 +60,21 @@ class Invocation:
 
     def shares(self, sizes: Mapping[Dim, int]) -> dict[Node, float]:
         """Shares of the time, by node: in the ratio of the nodes' operations, or alike where there are none."""
-        counts = {n: float(evaluate(c, sizes)) for n, c in self._operations_by_node().items()}
+        counts = {n: float(evaluate(operations(q), sizes)) for n, q in equations_by_node(self.step).items()}
         total = sum(counts.values())
         return {n: c / total if total else 1 / len(counts) for n, c in counts.items()}
 
-    def _operations_by_node(self) -> dict[Node, Size]:
-        """Operations by node. Equations stand in the order of the nodes, and a node's last one makes its last output."""
-        ends = {self.step.tensors[v]: n for n in self.step.nodes for v in n.outputs if v in self.step.tensors}
-        operations_of: dict[Node, Size] = dict.fromkeys(self.step.nodes, 0)
-        waiting = []
-        for q in self.step.equations:
-            waiting.append(q)
-            node = ends.get(q.target)
-            if node is not None:
-                operations_of[node] = operations_of[node] + operations(waiting)
-                waiting = []
-        return operations_of
+
+def equations_by_node(step: KernelStep) -> dict[Node, list[Equation]]:
+    """The equations of a kernel by the node that they are of. They stand in the order of the nodes, and a node's last one makes its last
+    output."""
+    ends = {step.tensors[v]: n for n in step.nodes for v in n.outputs if v in step.tensors}
+    equations_of: dict[Node, list[Equation]] = {n: [] for n in step.nodes}
+    waiting = []
+    for q in step.equations:
+        waiting.append(q)
+        node = ends.get(q.target)
+        if node is not None:
+            equations_of[node] += waiting
+            waiting = []
+    return equations_of

@@ -76,7 +76,7 @@ class Report:
         left = [n for n in optimised.all_nodes() if n.op.variant == "dyn"]
         self.imported_dyn = sum(n.op.variant == "dyn" for n in imported.all_nodes())
         self.became_static = max(0, self.imported_dyn - len(left))
-        dynamic = [n for n in left if _decides_a_size(n, entry)]
+        dynamic = [n for n in left if decides_a_size(n, entry)]
         self.dyn_symbolic = len(left) - len(dynamic)
         causes = Causes(optimised)
         self.still_dynamic = [causes.of_node(n) for n in dynamic]
@@ -123,7 +123,7 @@ class Report:
         return "\n".join(lines)
 
 
-def _decides_a_size(node: Node, entry: set[Dim]) -> bool:
+def decides_a_size(node: Node, entry: set[Dim]) -> bool:
     """Tests whether the values of the node's operands alone decide a size or a rank of a result, or what the node does at all."""
     data = node.data_inputs
     known = entry.union(*(v.type.symbols() for v in data if v is not None))

@@ -32,7 +32,8 @@ from anyshape.vm.run.memory_budget import MemoryBudget, memory_budget
 from anyshape.vm.run.results import new_result
 
 Array = NDArray[Any]
-Trace = Callable[[int, Op, tuple[InstructionOperand, ...], list[int | None]], None]
+Trace = Callable[[Program, int, Op, tuple[InstructionOperand, ...], list[int | None]], None]
+"""Takes the program, the word, the instruction and its operands before it runs, and the registers."""
 
 
 def run(
@@ -128,7 +129,7 @@ class _CallFrame:
                 raise VerifyError(f"the program goes on at word {self.at}, where no instruction begins")
             op, operands = table[self.at]
             if self.trace is not None:
-                self.trace(self.at, op, operands, self.r)
+                self.trace(self.program, self.at, op, operands, self.r)
             self.at = following.get(self.at, -1)
             self.step(op, operands)
         return self.end

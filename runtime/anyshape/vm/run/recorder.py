@@ -6,6 +6,7 @@ that users run, in one part.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -14,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anyshape.dims import Dim, evaluate
+from anyshape.dims import evaluate
+from anyshape.graph.text import is_anonymous
 from anyshape.graph.value import Node
 from anyshape.vm.program.invocation import Invocation
 from anyshape.vm.program.table import InstructionOperand, Op, Program
@@ -37,6 +39,12 @@ class Sample:
     _: KW_ONLY
     result: tuple[int, ...] = ()
     """Shape of the kernel's result; of several results, of the one with most dims."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Sizes of the call, and of what data decides in it, that the kernel depends on, by name."""
+    in_use: int = 0
+    """Bytes of intermediate values and scratch that the program uses while the kernel runs."""
+    results: int = 0
+    """Bytes of the results that have memory by then."""
 
 
 @dataclass(eq=False, slots=True)
@@ -75,29 +83,48 @@ class RecordedExecutor:
         self, arguments: Sequence[Array], context: CallMemory, places: Sequence[Array | None]
     ) -> list[Array] | None:
         times: list[float] = []
-        unfinished: list[Callable[[float], Sample]] = []
+        unfinished: list[Sample] = []
+        results = dict[int, int]()
 
-        def trace(word: int, op: Op, operands: tuple[InstructionOperand, ...], registers: list[int | None]) -> None:
-            kernel = op.named(operands).get("kernel")
-            if kernel is not None:
-                note = self.program.notes[word]
-                sizes = {s: registers[r] or 0 for s, r in note.registers.items()}
-                unfinished.append(_sample(self.program.kernels[kernel].name, note, sizes))
+        def trace(
+            program: Program,
+            word: int,
+            op: Op,
+            operands: tuple[InstructionOperand, ...],
+            registers: list[int | None],
+        ) -> None:
+            named = op.named(operands)
+            if op is Op.OUTPUT:
+                dtype = program.results[named["result"]].dtype
+                results[named["result"]] = math.prod((registers[k] or 0 for k in named["dims"]), start=dtype.itemsize)
+            elif "kernel" in named:
+                sample = _sample(program.kernels[named["kernel"]].name, program.notes[word], registers)
+                unfinished.append(replace(sample, results=sum(results.values())))
 
-        kernels = tuple(_TimedKernel(k, times) for k in self.program.kernels)
-        results = interpreter.run(replace(self.program, kernels=kernels), arguments, context, trace)
-        if results is not None:
+        arrays = interpreter.run(_timed_program(self.program, times), arguments, context, trace)
+        if arrays is not None:
             self.recorder.samples += [
-                sample(max(0.0, t - self.recorder.overhead)) for sample, t in zip(unfinished, times, strict=True)
+                replace(sample, seconds=max(0.0, t - self.recorder.overhead))
+                for sample, t in zip(unfinished, times, strict=True)
             ]
-        return results
+        return arrays
 
 
-def _sample(name: str, note: Invocation, sizes: Mapping[Dim, int]) -> Callable[[float], Sample]:
+def _sample(name: str, note: Invocation, registers: Sequence[int | None]) -> Sample:
+    """The work of a kernel, which no time is known of yet."""
+    sizes = {s: registers[k] or 0 for s, k in note.registers.items()}
     counts = int(evaluate(note.operations, sizes)), int(evaluate(note.moved, sizes))
     shares = tuple(note.shares(sizes).items())
     result = tuple(int(evaluate(n, sizes)) for n in note.result)
-    return lambda seconds: Sample(name, seconds, *counts, shares, result=result)
+    named = {str(s): n for s, n in sizes.items() if not is_anonymous(s)}
+    in_use = note.memory.bytes(registers) if note.memory is not None else 0
+    return Sample(name, 0.0, *counts, shares, result=result, sizes=named, in_use=in_use)
+
+
+def _timed_program(program: Program, times: list[float]) -> Program:
+    """The program, and the functions that it calls, with kernels that add the time of each of their calls to the times."""
+    kernels = tuple(_TimedKernel(k, times) for k in program.kernels)
+    return replace(program, kernels=kernels, functions=tuple(_timed_program(f, times) for f in program.functions))
 
 
 class _TimedKernel:
