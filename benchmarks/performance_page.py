@@ -53,6 +53,11 @@ Ratios are the best peer's time over ours: above 1 we are faster.
 Single ops are measured in four passes over all of them, and in eight more where engines are about equal.
 [performance-tables.md](performance-tables.md) has every op and every shape, [performance-log.md](performance-log.md) what was
 tried, with the figures of that time.
+
+Elsewhere, with the commands that print them: bytes and times of exported code, beside emx-onnx-cgen and onnxruntime-web
+([export.md](export.md#sizes-and-times)), models of torch beside inductor ([torch.md](torch.md#torchcompile)), parts of a model as custom
+ops of onnxruntime ([onnxruntime.md](onnxruntime.md#parts-of-a-model-as-custom-ops)), the server ([serving.md](serving.md)), weights in
+few bits ([quantise.md](quantise.md)).
 """
 TABLES_HEAD = """\
 # Performance, case by case

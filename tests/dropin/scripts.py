@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -211,6 +212,10 @@ ALIKE: dict[str, Script] = {
         value_of(ort, ort.OrtValue.ortvalue_from_numpy(np.ones(3, t)))[:4] for t in ("bool", "i1", "u2", "i8", "f2", "f8")
     ],
     "by ONNX's number": lambda ort, _: ort.OrtValue.ortvalue_from_numpy_with_onnx_type(np.ones(3, np.uint16), BF16).data_type(),
+    "values as arrays": lambda ort, _: [
+        form(ort.OrtValue.ortvalue_from_numpy(X)) for form in (np.asarray, np.array, np.sum, partial(np.asarray, dtype=np.int64))
+    ],
+    "a value for an array": lambda ort, _: session(ort).run(None, {"x": np.array(ort.OrtValue.ortvalue_from_numpy(X))}),
     "updated": lambda ort, _: updated(ort, X),
     "dlpack": lambda ort, _: np.from_dlpack(ort.OrtValue.ortvalue_from_numpy(X)),
     "from dlpack": lambda ort, _: ort.OrtValue.from_dlpack(X).numpy(),

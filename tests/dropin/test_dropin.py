@@ -144,6 +144,10 @@ def test_every_attribute_of_a_class_is_here_or_refused_by_name(name: str) -> Non
     lacking = {n for n in public(a) if n not in dir(b) and n not in getattr(type(b), "__members__", ())}
     refused = {"SessionOptions": REFUSED_OPTIONS, "OrtMemoryInfo": REFUSED_INFO}.get(name, {})
     assert lacking == set(refused), lacking
+    protocols = {
+        n for n in dir(a) if n.startswith("__") and n.endswith("__") and not (hasattr(b, n) or hasattr(type(b), n))
+    }
+    assert protocols <= {"__setstate__"}, protocols  # enumerations of Python are pickled by name
     for attribute in lacking:
         with pytest.raises(our_state.NotImplemented, match=f"{name}.{attribute}: "):
             getattr(b, attribute)
@@ -193,7 +197,19 @@ def test_options_are_the_same_by_default(name: str) -> None:
 )
 def test_enumerations_have_the_same_numbers(name: str) -> None:
     a, b = (dict(getattr(m, name).__members__) for m in (theirs, ours))
-    assert {n: int(v.value) for n, v in a.items()} == {n: int(v.value) for n, v in b.items()}
+    assert {n: int(v) for n, v in a.items()} == {n: int(v) for n, v in b.items()}
+    for member, x in a.items():
+        y = b[member]
+        assert (x.value, hash(x), str(x), repr(x), range(99, 200)[x]) == (
+            y.value,
+            hash(y),
+            str(y),
+            repr(y),
+            range(99, 200)[y],
+        )
+        for z in (x.value, x.value + 1, float(x.value), str(x), None):
+            assert ((x == z), (z == x), (x != z)) == ((y == z), (z == y), (y != z)), (member, z)
+        assert [y == b[n] for n in a] == [x == other for other in a.values()]
 
 
 # --- what has an effect, and what is logged

@@ -105,7 +105,7 @@ def test_control_flow_has_the_bits_of_the_virtual_machine(make: Any) -> None:
 @pytest.mark.skipif(shutil.which("cc") is None or not RUNS_HERE, reason="there is no C compiler, or no target")
 def test_a_shared_library_is_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     e = compiled(branches(), None)
-    *_, path = e.write(tmp_path, shared=True)
+    *_, path = anyshape.compile(branches()).export(tmp_path, name="model", shared=True)
     assert path.name == "libmodel.so"
     library = ctypes.CDLL(str(path))
     library.model_arena_bytes.restype = ctypes.c_uint64

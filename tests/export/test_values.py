@@ -24,7 +24,7 @@ from anyshape.vm.export.interface import checked_name, name_from, unique
 from anyshape.vm.export.object_symbols import undefined
 from anyshape.vm.export.register_values import entry_values
 from anyshape.vm.export.status_code import Code
-from anyshape_testing.exports.loaded import SATURATED, Exported, Pool, StatusError, tensor_of
+from anyshape_testing.exports.loaded import PARALLEL_FOR, SATURATED, Exported, Pool, StatusError, tensor_of
 from anyshape_testing.laws.exported_ops import RUNS_HERE
 
 Array = NDArray[Any]
@@ -166,6 +166,21 @@ def test_threads_of_the_caller_give_the_same_bits(both: tuple[Exported, anyshape
             assert needed >= c.arena_bytes(sizes)
             with pytest.raises(StatusError, match="are needed"):
                 c.run(inputs, sizes, needed - 64, room, pool)
+
+
+@pytest.mark.parametrize(("threads", "refused"), [(3, True), (64, True), (1, False), (0, False)])
+def test_a_pool_of_several_threads_needs_a_function(
+    threads: int, refused: bool, both: tuple[Exported, anyshape.Executable]
+) -> None:
+    c, python = both
+    inputs, sizes, pool = arrays(300, 64, 200), (300, 64, 200), Pool(threads)
+    pool.words.parallel_for = PARALLEL_FOR()
+    run = partial(c.run, inputs, sizes, c.arena_bytes_shared(threads, sizes), [300 * 200 * 4], pool)
+    if refused:
+        with pytest.raises(StatusError, match="NULL: parallel_for of the pool is NULL"):
+            run()
+    else:
+        np.testing.assert_allclose(run()[0], python(*inputs), rtol=1e-5, atol=1e-6)
 
 
 def test_of_parts_that_refuse_the_first_one_says_why() -> None:

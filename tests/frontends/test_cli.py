@@ -99,7 +99,21 @@ def test_a_model_that_cannot_be_exported_has_no_formula_and_says_why(tmp_path, c
     assert main(words) == 0
     assert "none: " in capsys.readouterr().out
     assert main([*words, "--plot", str(tmp_path / "p.svg")]) == 2
-    assert "random numbers without a seed" in capsys.readouterr().err
+    assert "fresh_seed: random numbers without a seed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--dim", "--bounds"])
+def test_a_bound_of_a_dim_has_two_names_in_every_command(option, path, capsys):
+    assert main(["explain", path, "--memory", option, "batch=1:4"]) == 0
+    assert main(["run", path, option, "batch=1:4", "--shape", "x=5x4"]) == 2
+    assert "must be at most 4, got 5" in capsys.readouterr().err
+
+
+def test_an_op_of_any_rank_is_refused_with_the_option_that_says_ranks(tmp_path, capsys):
+    words = ["export", "--op", "softmax", "--input", "x=f32[...]", "--out", str(tmp_path / "c")]
+    assert main(words) == 2
+    assert "--ranks must say which ranks x may have, as --ranks 0:4" in capsys.readouterr().err
+    assert main([*words, "--ranks", "1:2"]) == 0
 
 
 def test_curves_of_memory_are_what_the_exported_function_returns():

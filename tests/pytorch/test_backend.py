@@ -75,6 +75,23 @@ def test_what_has_no_mapping_runs_in_torch_and_the_rest_is_compiled() -> None:
     assert list(STATISTICS.eager) == ["aten.linalg_inv_ex.default"]
 
 
+def test_what_reads_a_value_that_has_no_dtype_here_runs_in_torch() -> None:
+    def inner(x: Tensor) -> Tensor:
+        return torch.fft.rfft(x * 2).abs() + 1
+
+    def outer(z: Tensor, x: Tensor) -> Tensor:
+        return (z * 2).abs() + x
+
+    f, g = compiled(inner), compiled(outer)
+    for n in (3, 5):
+        x = torch.randn(n, 4)
+        close(f(x), inner(x))
+        z = torch.complex(x, x)
+        close(g(z, x), outer(z, x))
+    assert STATISTICS.compiled == 2  # x * 2, and the last sum; nothing defines a size of the other one, n // 2 + 1
+    assert "aten._fft_r2c.default" in STATISTICS.eager
+
+
 def test_sizes_are_computed_and_returned() -> None:
     def model(x: Tensor, k: int) -> tuple[Tensor, int, Tensor]:
         return x.view(-1, k) * k, x.shape[0] // k, x

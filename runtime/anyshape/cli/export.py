@@ -13,7 +13,7 @@ from anyshape.errors import ArgumentError
 from anyshape.vm.compiling.options import CompileOptions
 from anyshape.vm.executable.entry import function_of
 from anyshape.vm.export import Export, ExportTarget, Request, export, export_ranks, export_target, name_from
-from anyshape.vm.export.op_function import ANY_RANK, of_op, of_rank
+from anyshape.vm.export.op_function import ANY_RANK, demand_ranks, of_op, of_rank
 
 
 def export_command(args: argparse.Namespace) -> Answer:
@@ -65,6 +65,7 @@ def _exported(args: argparse.Namespace, name: str, target: ExportTarget) -> Expo
     op, types = variant(args.op), arguments.named(args.input, "--input", "NAME=TYPE")
     params = arguments.literals(args.param)
     if args.ranks is None:
+        demand_ranks(types)
         f, options = function_of(of_op(op, types, params), dims, **of_compile)
         return export(f, name, target, options, args.weights, args.budget)
     first, last = args.ranks

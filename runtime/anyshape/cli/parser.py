@@ -381,8 +381,7 @@ def _add_export(commands: Commands) -> None:
     shared = "link a shared library too, by cc or the package ziglang"
     one.add_argument("--shared", action="store_true", help=shared)
     one.add_argument("--static", action="store_true", help="refuse a model in which any size is not a number")
-    bounds = "set a named dim of the inputs, or bound it: seq=1:512"
-    one.add_argument("--dim", "--bounds", action="append", default=[], metavar="NAME=8", help=bounds)
+    _add_dim(one)
     _add_repair(one)
     _add_precision(one)
     budget = "the most bytes of the arena, as 64MB or 512KiB: what needs more is refused, here or by the call"
@@ -452,4 +451,4 @@ def _add_repair(one: argparse.ArgumentParser) -> None:
 
 def _add_dim(one: argparse.ArgumentParser) -> None:
     text = "set a named dim of the inputs, or bound it: seq=1:512"
-    one.add_argument("--dim", action="append", default=[], metavar="NAME=8", help=text)
+    one.add_argument("--dim", "--bounds", action="append", default=[], metavar="NAME=8", help=text)

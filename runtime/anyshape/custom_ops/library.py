@@ -18,7 +18,7 @@ from anyshape.graph.opdef import OpDef
 from anyshape.vm.compiling.options import make_options
 from anyshape.vm.export import ExportTarget, Request, export_several
 from anyshape.vm.export.interface import checked_name
-from anyshape.vm.export.op_calls import Choice, demand_params
+from anyshape.vm.export.op_calls import Choice, demand_choice
 from anyshape.vm.export.shared_library import link_shared, linker
 
 DOMAIN = "anyshape"
@@ -56,7 +56,7 @@ class Library:
 def library(ops: Sequence[OpDef], choice: Choice, name: str, target: ExportTarget, domain: str = DOMAIN) -> Library:
     """Exports the calls of ops that a user chose. Raises UnsupportedError for an op that cannot be a custom op, and ArgumentError for a
     choice that fits none."""
-    demand_params(ops, choice)
+    demand_choice(ops, choice)
     return library_of([c for op in dict.fromkeys(ops) for c in calls_of(op, choice)], name, target, domain)
 
 

@@ -4,20 +4,20 @@ then."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from anyshape.errors import AnyshapeError
 from anyshape.onnxruntime.arenas import Arenas
 from anyshape.onnxruntime.capi.onnxruntime_pybind11_state import Fail, NotImplemented, NoValue, WrongKind, error
+from anyshape.onnxruntime.enumerations import Comparable, Numbered
 from anyshape.onnxruntime.log import ignored
 from anyshape.onnxruntime.translation import entry
 from anyshape.public import fits, short, spell
 from anyshape.vm import Executable
 
 
-class GraphOptimizationLevel(Enum):
+class GraphOptimizationLevel(Comparable):
     """How much onnxruntime rewrites a model; all of its levels are one here."""
 
     ORT_DISABLE_ALL = 0
@@ -27,14 +27,14 @@ class GraphOptimizationLevel(Enum):
     ORT_ENABLE_ALL = 99
 
 
-class ExecutionMode(Enum):
+class ExecutionMode(Comparable):
     """Whether onnxruntime runs nodes at the same time; here kernels share their work among threads."""
 
     ORT_SEQUENTIAL = 0
     ORT_PARALLEL = 1
 
 
-class ExecutionOrder(Enum):
+class ExecutionOrder(Numbered):
     """The order of nodes, which the compiler decides here."""
 
     DEFAULT = 0

@@ -9,7 +9,6 @@ import ctypes
 import math
 import sys
 from collections.abc import Sequence
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from anyshape.dtypes import CHAR, DType, from_numpy
 from anyshape.errors import AnyshapeError
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, NUMBER_OF, STRING
 from anyshape.onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented, NoValue, error
+from anyshape.onnxruntime.enumerations import Comparable
 from anyshape.onnxruntime.translation import entry
 from anyshape.public import short
 
@@ -28,7 +28,7 @@ SPELLED = {"f16": "float16", "bf16": "bfloat16", "f32": "float", "f64": "double"
 """What ONNX calls element types whose name is more than kind and bits"""
 
 
-class OrtAllocatorType(Enum):
+class OrtAllocatorType(Comparable):
     """Kinds of allocators of onnxruntime."""
 
     INVALID = -1
@@ -36,7 +36,7 @@ class OrtAllocatorType(Enum):
     ORT_ARENA_ALLOCATOR = 1
 
 
-class OrtMemType(Enum):
+class OrtMemType(Comparable):
     """Kinds of memory of onnxruntime."""
 
     CPU_INPUT = -2
@@ -148,6 +148,10 @@ class OrtValue:
             return OrtValue(np.from_dlpack(data))
         except (TypeError, RuntimeError, BufferError) as e:
             raise NoValue(f"from_dlpack: {e}") from e
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """The tensor as NumPy's functions read it: a copy of its own, as `numpy` gives."""
+        return self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)
 
     def __dlpack__(self, **keywords: Any) -> Any:
         try:

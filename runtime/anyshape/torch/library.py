@@ -24,7 +24,7 @@ from anyshape.torch.schema import NEEDED, Argument, Variants, gradient_name
 from anyshape.vm.compiling.options import make_options
 from anyshape.vm.export import Export, ExportTarget, Request, asking, export_several
 from anyshape.vm.export.interface import InterfaceTensor
-from anyshape.vm.export.op_calls import Choice, OpCall, calls_of, demand_params, unexportable
+from anyshape.vm.export.op_calls import Choice, OpCall, calls_of, demand_choice, unexportable
 from anyshape.vm.export.shared_library import link_shared, linker
 from anyshape.vm.export.tensor_code import code_of
 
@@ -81,7 +81,7 @@ def torch_library(ops: Sequence[Variants], choice: Choice, name: str, target: Ex
     UnsupportedError where no call can be exported."""
     if target.pointer_bytes != 8:
         raise UnsupportedError(f"{target.name} has no shared libraries, in which packages have compiled kernels")
-    demand_params([op.static for op in ops], choice)
+    demand_choice([op.static for op in ops], choice)
     left_out: dict[str, str] = {}
     calls = [call for op in ops for call in _calls(op, choice, left_out)]
     if not calls:

@@ -219,18 +219,21 @@ def _ranges(placeholders: Sequence[Any]) -> dict[str, tuple[int | None, int | No
 
 
 def _in_parts(graph: Any, options: Mapping[str, Any]) -> Callable[..., Any]:
-    """Compiles what is between calls that are not supported; these run in torch. A part of which more turns out to be refused, as what
-    comes after a refused call does, is divided again."""
+    """Compiles what is between calls that are not supported; these run in torch, as does what reads an input that is not supported. A part
+    of which more turns out to be refused, as what comes after a refused call does, is divided again."""
     from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
     from torch.fx.passes.operator_support import create_op_support
 
     _, refused = import_graph(graph, {})
     for node, reason in refused.items():
         STATISTICS.eager.setdefault(str(node.target), reason)
+    readers = {user for node in refused if node.op != "call_function" for user in node.users}
     parts = CapabilityBasedPartitioner(
         graph,
         create_op_support(
-            lambda _, node: node.op == "call_function" and node not in refused and not _calls_graphs(node)
+            lambda _, node: (
+                node.op == "call_function" and node not in refused and node not in readers and not _calls_graphs(node)
+            )
         ),
         allows_single_node_partition=True,
     )

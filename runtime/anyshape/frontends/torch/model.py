@@ -92,7 +92,9 @@ class TorchModel:
             raise ArgumentError(f"the arguments are not those of the example: {e}") from None
         arguments, spec = pytree.tree_flatten((args, ordered))
         if spec != self._in_spec:
-            raise ArgumentError(f"the arguments must be as in the example, {self._in_spec}, got {spec}")
+            raise ArgumentError(
+                f"the arguments must be as in the example, {_spelled(self._in_spec)}, got {_spelled(spec)}"
+            )
         for k, expected in self._imported.constants.items():
             if arguments[k] is not expected and arguments[k] != expected:
                 raise ArgumentError(
@@ -105,6 +107,15 @@ class TorchModel:
 
     def __repr__(self) -> str:
         return f"<TorchModel of {self.executable!r}>"
+
+
+def _spelled(spec: Any) -> str:
+    """The structure of a call's arguments: `(*, *, cache={'k': *})`."""
+    from torch.utils import _pytree as pytree
+
+    args, kwargs = pytree.tree_unflatten(["*"] * spec.num_leaves, spec)
+    words = [str(a) for a in args] + [f"{name}={value}" for name, value in kwargs.items()]
+    return f"({', '.join(words)})".replace("'*'", "*")
 
 
 def run_imported(executable: Executable, imported: ImportedProgram, arguments: Sequence[Any]) -> list[Any]:

@@ -215,18 +215,20 @@ class Executable:
         target: str | Sequence[str] | None = None,
         weights: Literal["inside", "file"] | None = None,
         budget: int | None = None,
+        shared: bool = False,
     ) -> list[Path]:
         """Writes an object file, an archive of it, a C header and, where they are large or `weights="file"`, the weights into a folder; the
         paths. They need neither Python nor anyshape (docs/export.md). `name` begins the names of files and functions; `target` is one of
         `anyshape export --help`, by default of machines like this one; of several levels of one architecture, the code chooses one when it
-        first runs. `budget`: the most bytes of memory beside inputs and outputs. Sizes are bounded as `compile` was told.
+        first runs. `budget`: the most bytes of memory beside inputs and outputs. `shared`: a shared library too. Sizes are bounded as
+        `compile` was told.
 
-        Raises UnsupportedError for a model that cannot be exported, and ArgumentError for other arguments or a folder that cannot be
-        written."""
+        Raises UnsupportedError for a model that cannot be exported, and for a target without shared libraries, and ArgumentError for other
+        arguments, a folder that cannot be written, or where nothing links."""
         from anyshape.vm.export import export, export_target, name_from
 
         chosen = name_from(self._head.name) if name is None else name
-        return export(self.function, chosen, export_target(target), self.options, weights, budget).write(folder)
+        return export(self.function, chosen, export_target(target), self.options, weights, budget).write(folder, shared)
 
     @public
     def by(self, **options: Unpack[ExecutionOptions]) -> Executable:

@@ -22,6 +22,7 @@ from anyshape.vm.export.interface import Interface
 from anyshape.vm.export.register_values import Content, number_of, run_values, truth_of
 from anyshape.vm.program.invocation import Invocation
 from anyshape.vm.program.table import Op
+from anyshape.vm.report.causes import named
 
 FORMAT = 1
 INTEGERS = (
@@ -271,7 +272,7 @@ class _Certification:
         assert isinstance(scalars, tuple)
         kernel = KernelCertificate(
             self.known.program.kernels[step["kernel"]].name,
-            tuple(map(_label, note.step.nodes)),
+            tuple(map(named, note.step.nodes)),
             conditions=(),
             decided=sum(k is None for some in demanded for k in some),
             buffers=tuple(self._buffer(step, note, v, terms) for v in (*note.step.inputs, *note.outputs)),
@@ -313,10 +314,6 @@ def _on_symbols(conditions: Sequence[TestedCondition], step: KnownInstruction, s
         related |= reached
         symbols = symbols.union(*(left.pop(k) for k in reached))
     return related
-
-
-def _label(n: Node) -> str:
-    return f"{n.op.full_name} ({n.source})" if n.source else n.op.full_name
 
 
 def totals(certificate: Certificate) -> dict[By, int]:

@@ -17,7 +17,7 @@ from anyshape.vm.export.failures import Failures, exact
 from anyshape.vm.export.interface import Interface, InterfaceTensor
 from anyshape.vm.export.level_code import CHOSEN, LevelChoice
 from anyshape.vm.export.memory_code import byte_count
-from anyshape.vm.export.pool_code import limited
+from anyshape.vm.export.pool_code import lacks_function, limited
 from anyshape.vm.export.registers import Registers
 from anyshape.vm.export.status_code import BYTES, DECLINED, NUMBER, Code, Messages, own_status, template
 from anyshape.vm.export.targets import ExportTarget
@@ -308,6 +308,7 @@ class Entries:
             f.ret(refused)
         for k, t in enumerate(self.interface.inputs):
             self._demand_input(f, failures, t, f.load(inputs, PTR, k), dims)
+        failures.end_if(lacks_function(f, pool), Code.NULL, "parallel_for of the pool is NULL")
         address = f.convert("ptrtoint", arena, I64)
         skew = f.compare("ne", f.and_(address, const(I64, ALIGNMENT - 1)), 0)
         failures.end_if(skew, Code.ARENA, f"the arena must begin at a multiple of {ALIGNMENT} bytes")

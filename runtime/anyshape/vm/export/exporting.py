@@ -47,6 +47,7 @@ from anyshape.vm.export.tensor_code import define_by_rank, has_codes
 from anyshape.vm.export.wasm_module import module_of
 from anyshape.vm.export.weights import Weights, collect, own_bytes
 from anyshape.vm.program.table import Op, Program
+from anyshape.vm.report.causes import named
 from anyshape.vm.report.summary import Report
 
 FUNCTIONS = (
@@ -392,10 +393,14 @@ def _refuse(program: Program) -> None:
             f"{program.name}: export does not support {_REASONS[op]} (instruction {op.name.lower()}); "
             "run the model with anyshape.compile, or rewrite that part of it with tensors"
         )
-    for kernel in program.kernels:
+    for word, op, operands in program.instructions():
+        if word not in program.notes:
+            continue
+        kernel = program.kernels[op.named(operands)["kernel"]]
         if entropy.SYMBOL in text_of(kernel).imports:
+            nodes = ", ".join(map(named, program.notes[word].step.nodes))
             raise UnsupportedError(
-                f"{program.name}: {kernel.name} draws random numbers without a seed, and an exported model keeps no state; give it a seed"
+                f"{nodes}: random numbers without a seed, and an exported model keeps no state; give it a seed"
             )
 
 

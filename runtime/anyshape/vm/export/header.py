@@ -40,7 +40,7 @@ typedef struct anyshape_output {{
 }} anyshape_output;
 
 /* Threads of the caller. `parallel_for` calls part(job, k) once for each k from 0 to parts - 1, in any threads and order, and returns when
-   all have returned. At most {MOST_THREADS} threads are used. */
+   all have returned; it may be NULL where `threads` is below 2. At most {MOST_THREADS} threads are used. */
 typedef struct anyshape_pool {{
   int64_t threads;
   void *context;

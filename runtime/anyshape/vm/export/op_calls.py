@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from anyshape.dtypes import CHAR, is_dtype_name
+from anyshape.dtypes import CHAR, is_dtype_name, parse_dtype
 from anyshape.errors import AnyshapeError, ArgumentError
 from anyshape.graph.function import Function
 from anyshape.graph.opdef import InputDef, OpDef, ParamDef
@@ -72,8 +72,11 @@ def unexportable(op: OpDef) -> str | None:
     return None
 
 
-def demand_params(ops: Sequence[OpDef], choice: Choice) -> None:
-    """Raises ArgumentError for a choice of parameters that no op has, and for the types of one call of several ops."""
+def demand_choice(ops: Sequence[OpDef], choice: Choice) -> None:
+    """Raises ArgumentError for a choice of parameters that no op has, and for the types of one call of several ops; DtypeError for the name
+    of no element type."""
+    for name in choice.dtypes:
+        parse_dtype(name)
     known = {p.name for op in ops for p in op.attributes}
     if wrong := sorted(set(choice.params) - known):
         raise ArgumentError(
@@ -89,7 +92,7 @@ def calls_of(op: OpDef, choice: Choice, elements: Collection[str]) -> list[OpCal
     values, and as many as there may be dims. Raises ArgumentError where no call is left, or too many are."""
     calls = []
     for params in _products(op, choice):
-        for types in _said(op, choice) if choice.types else _types(op, choice, params, elements):
+        for types in _said(op, choice, params) if choice.types else _types(op, choice, params, elements):
             calls.append(OpCall(op, types, params))
             if len(calls) > MOST_CALLS:
                 raise ArgumentError(
@@ -99,8 +102,9 @@ def calls_of(op: OpDef, choice: Choice, elements: Collection[str]) -> list[OpCal
     return calls
 
 
-def _said(op: OpDef, choice: Choice) -> list[dict[str, str]]:
-    """The types that a user said, of each rank where they are of any, in the order of the op."""
+def _said(op: OpDef, choice: Choice, params: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The types that a user said, in the order of the op; where they are of any rank, of each rank that the op takes. Raises what the op
+    raises if it takes none of these ranks."""
     places = {n: k for k, n in enumerate([*(i.name for i in op.inputs), *(p.name for p in op.operands)])}
 
     def place(name: str) -> tuple[int, int]:
@@ -110,7 +114,18 @@ def _said(op: OpDef, choice: Choice) -> list[dict[str, str]]:
     types = {n: choice.types[n] for n in sorted(choice.types, key=place)}
     if not any(ANY_RANK in text for text in types.values()):
         return [types]
-    return [of_rank(types, r) for r in range(choice.ranks[0], choice.ranks[1] + 1)]
+    taken, refusal = list[dict[str, str]](), None
+    for rank in range(choice.ranks[0], choice.ranks[1] + 1):
+        ranked = of_rank(types, rank)
+        try:
+            of_op(op, ranked, params)
+        except AnyshapeError as e:
+            refusal = e
+        else:
+            taken.append(ranked)
+    if refusal is not None and not taken:
+        raise refusal
+    return taken
 
 
 def _products(op: OpDef, choice: Choice) -> Iterator[dict[str, Any]]:

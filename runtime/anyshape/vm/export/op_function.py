@@ -17,6 +17,12 @@ from anyshape.graph.opdef import OpDef
 ANY_RANK = "[...]"
 
 
+def demand_ranks(types: Mapping[str, str]) -> None:
+    """Raises ArgumentError where the number of dims of an input is unknown."""
+    if unknown := [n for n, text in types.items() if ANY_RANK in text]:
+        raise ArgumentError(f"--ranks must say which ranks {', '.join(unknown)} may have, as --ranks 0:4")
+
+
 def of_rank(types: Mapping[str, str], rank: int) -> dict[str, str]:
     """The types with so many dims where their number is unknown: `x=f32[...]` is `f32[x_0, x_1]`. Raises ArgumentError where none does."""
     if not any(ANY_RANK in text for text in types.values()):

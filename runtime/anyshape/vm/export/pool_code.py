@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
-from anyshape.lower.llvm.types import I8, I32, I64, PTR, VOID, Val, const
+from anyshape.lower.llvm.types import I1, I8, I32, I64, PTR, VOID, Val, const
 from anyshape.vm.native import MOST_THREADS
 
 CONTEXT = 8
@@ -45,6 +45,16 @@ def threads_of(f: FunctionBuilder, pool: Val) -> Val:
             branch.give(const(I64, 1))
         with branch.otherwise():
             branch.give(limited(f, f.load(pool, I64)))
+    return branch.results[0]
+
+
+def lacks_function(f: FunctionBuilder, pool: Val) -> Val:
+    """Whether a pool has several threads, and no function to share parts over them."""
+    with f.if_else(f.compare("gt", threads_of(f, pool), 1)) as branch:
+        with branch.then():
+            branch.give(f.compare("eq", f.convert("ptrtoint", f.load(f.gep(pool, CONTEXT, I8), PTR, 1), I64), 0))
+        with branch.otherwise():
+            branch.give(const(I1, 0))
     return branch.results[0]
 
 
