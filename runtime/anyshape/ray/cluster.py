@@ -1,0 +1,64 @@
+"""A table in a file through the workers of a cluster, for a caller that writes the results: `anyshape batch --address`.
+
+In: the address of a cluster, the path of a Parquet file that all nodes see, a saved model and a plan. Out: the pieces of the table with
+results, in the order of its rows.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import ray
+
+from anyshape.errors import AnyshapeError, ArgumentError
+from anyshape.ray.model_file import ModelFile, header_of
+from anyshape.ray.prediction import mapped, sent
+from anyshape.tables.table_model import TablePlan
+
+
+@contextmanager
+def connected(address: str) -> Iterator[None]:
+    """A connection to a cluster, with no more than warnings on the terminal. Raises AnyshapeError where there is none."""
+    try:
+        ray.init(address, logging_level=logging.WARNING, log_to_driver=False)
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as e:
+        raise AnyshapeError(f"there is no cluster of Ray to connect to at {address}: {e}") from e
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def ordered_pieces(source: str, model: str, plan: TablePlan, workers: int | None, rows: int) -> Iterator[Any]:
+    """The table with results, as workers return it. Raises the AnyshapeError of a worker."""
+    if not source.lower().endswith(".parquet"):
+        raise ArgumentError(f"{source}: a cluster reads .parquet; without --address it may be .jsonl")
+    context = ray.data.DataContext.get_current()
+    context.execution_options.preserve_order = True
+    context.enable_progress_bars = False
+    try:
+        data = ray.data.read_parquet(os.path.abspath(source))
+        file = ModelFile(model, header_of(model), sent(model))
+        yield from mapped(data, file, plan, workers, 1, rows).iter_batches(batch_size=None, batch_format="pyarrow")
+    except Exception as e:
+        raise (cause_of(e) or e) from e
+
+
+def cause_of(e: BaseException) -> AnyshapeError | None:
+    """The AnyshapeError that a worker raised, out of what Ray made of it; another failure of Ray's in one line; None for what is no
+    failure of Ray's."""
+    seen: BaseException | None = e
+    while seen is not None:
+        if isinstance(seen, AnyshapeError) and not isinstance(seen, ray.exceptions.RayError):
+            return seen
+        seen = getattr(seen, "cause", None) or seen.__cause__
+    lines = str(e).strip().splitlines()
+    return (
+        AnyshapeError(f"Ray: {lines[-1] if lines else type(e).__name__}")
+        if isinstance(e, ray.exceptions.RayError)
+        else None
+    )
