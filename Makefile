@@ -16,6 +16,7 @@ EXAMPLES ?= $(or $(ANYSHAPE_EXAMPLES),20)
 TORCH      ?= torch==2.13.0+cpu
 TORCH_VENV ?= .venv-torch
 SERVE_VENV ?= .venv-serve
+RAY_VENV   ?= .venv-ray
 DOCS_VENV  ?= .venv-docs
 export PYTHONPATH := runtime:generator:generated:testing:.
 # Where the environment forbids bytecode beside the sources, as images of containers often do, it is kept in the virtual environment: else
@@ -26,7 +27,7 @@ export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/bytecode
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run retrain gen check test test-long test-torch test-serve torch-page test-export test-targets docs fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
+.PHONY: help setup run retrain gen check test test-long test-torch test-serve test-ray torch-page test-export test-targets docs fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -83,6 +84,9 @@ test-torch: $(TORCH_VENV)/.anyshape-torch  ## the tests of the PyTorch frontend,
 test-serve: $(SERVE_VENV)/.anyshape-serve  ## the tests of `anyshape serve`, in an environment of their own with a client of the protocol
 	$(SERVE_VENV)/bin/python -m pytest tests/serving
 
+test-ray: $(RAY_VENV)/.anyshape-ray  ## the tests of `anyshape batch` and of clusters of Ray, in an environment of their own, with a worker and a node that are lost
+	$(RAY_VENV)/bin/python -m pytest tests/tables
+
 test-export: $(VENV)/.anyshape-cross  ## exported programs of every target, by the package ziglang, qemu-user if it is here, wasmtime, node and chromium if they are here; ten minutes the first time
 	ANYSHAPE_LONG=1 $(PYTEST) tests/export/test_c_programs.py tests/export/test_javascript.py tests/examples/test_embed.py \
 		tests/examples/test_one_op.py tests/examples/test_browser.py
@@ -94,6 +98,11 @@ $(VENV)/.anyshape-cross: $(STAMP)
 $(SERVE_VENV)/.anyshape-serve: pyproject.toml generator/pyproject.toml testing/pyproject.toml
 	$(PYTHON) -m venv $(SERVE_VENV)
 	$(SERVE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,serve,test]' --editable generator --editable testing 'tritonclient[grpc,http]'
+	@touch $@
+
+$(RAY_VENV)/.anyshape-ray: pyproject.toml generator/pyproject.toml testing/pyproject.toml
+	$(PYTHON) -m venv $(RAY_VENV)
+	$(RAY_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,ray,test]' --editable generator --editable testing
 	@touch $@
 
 torch-page: $(TORCH_VENV)/.anyshape-torch  ## the table of operators of docs/torch.md anew

@@ -1,0 +1,136 @@
+"""`anyshape.ray.predict` on a cluster of two nodes that loses a worker, and a node: no row is missing, and none is there twice."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import ray
+
+from anyshape.errors import ArgumentError, ColumnError, RowError
+from anyshape.ray import predict
+from anyshape.ray.cluster import cause_of
+from benchmarks.local_cluster import add_node, kill_worker, nodes, workers
+from tests.tables.live.saved import assert_has_results, expected_columns, saved_model, text_table
+
+ROWS = 600
+BLOCK = 20
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with nodes(2) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return saved_model(tmp_path_factory.mktemp("models"))
+
+
+def slowly(table: pa.Table, seconds: float) -> Any:
+    """A dataset of a table whose blocks take a while to be read, so that what happens at the first result happens amid the run."""
+
+    def block(batch: Any) -> Any:
+        time.sleep(seconds)
+        first = int(batch["id"][0].as_py())
+        return table.slice(first, BLOCK)
+
+    numbers = ray.data.range(ROWS, override_num_blocks=ROWS // BLOCK)
+    return numbers.map_batches(block, batch_size=BLOCK, batch_format="pyarrow")
+
+
+def results(dataset: Any, at_first: Any) -> tuple[pa.Table, int]:
+    """All rows of a dataset, and how many came after `at_first` was called with the first of them."""
+    pieces: list[pa.Table] = []
+    for piece in dataset.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
+        pieces.append(piece)
+        if len(pieces) == 1:
+            at_first()
+    table = pa.concat_tables(pieces)
+    return table, table.num_rows - pieces[0].num_rows
+
+
+def assert_whole(table: pa.Table, source: pa.Table, model: Path) -> None:
+    """Asserts that each row is there once, with the results of a call of its own."""
+    assert sorted(table["id"].to_pylist()) == source["id"].to_pylist()
+    assert_has_results(table, expected_columns(source, model))
+
+
+def test_columns_are_checked_before_the_first_task(cluster: Any, model: Path) -> None:
+    dataset = ray.data.from_arrow(text_table(10).rename_columns(["id", "tokens", "w"]))
+    with pytest.raises(
+        ColumnError, match="column ids: expected a column for the input ids, got the columns id, tokens, w"
+    ):
+        predict(dataset, model)
+    with pytest.raises(ColumnError, match=r"column w: expected i64\[length\] in each row"):
+        predict(dataset, model, {"ids": "w"})
+    with pytest.raises(ArgumentError, match="is not a saved model, which workers map"):
+        predict(dataset, __file__, {"ids": "tokens"})
+    with pytest.raises(ArgumentError, match="the path of a saved one"):
+        predict(dataset, None, {"ids": "tokens"})
+    with pytest.raises(ArgumentError, match="9 workers of 1 processors each cannot start on a cluster that has 4"):
+        predict(dataset, model, {"ids": "tokens"}, concurrency=(9, 9))
+    with pytest.raises(ArgumentError, match=r"\(least, most\), got \(2, 1\)"):
+        predict(dataset, model, {"ids": "tokens"}, concurrency=(2, 1))
+    assert workers(cluster, "TableActor") == set()
+
+
+def test_a_worker_is_killed_amid_the_run(cluster: Any, model: Path) -> None:
+    table, killed = text_table(ROWS), []
+    dataset = predict(slowly(table, 0.1), model, concurrency=(2, 2), rows=BLOCK)
+    result, rest = results(dataset, lambda: killed.append(kill_worker(cluster, "TableActor")))
+    assert rest > ROWS // 2 and killed[0] not in workers(cluster, "TableActor")
+    assert_whole(result, table, model)
+
+
+def test_a_node_is_lost_amid_the_run(cluster: Any, model: Path) -> None:
+    node, table = add_node(cluster), text_table(ROWS)
+    dataset = predict(slowly(table, 0.1), model, concurrency=3, rows=BLOCK)
+    result, rest = results(dataset, lambda: cluster.remove_node(node, allow_graceful=False))
+    assert rest > ROWS // 2
+    assert_whole(result, table, model)
+
+
+def test_a_row_that_the_model_refuses(cluster: Any, model: Path) -> None:
+    dataset = predict(ray.data.from_arrow(text_table(40, refused=21)), model, concurrency=1, rows=BLOCK)
+    with pytest.raises(ray.exceptions.RayError) as e:
+        dataset.take_all()
+    cause = cause_of(e.value)
+    assert isinstance(cause, RowError) and "of the batch: gather: index 77 is out of range" in str(cause)
+
+
+def test_tensors_of_ray(cluster: Any, model: Path) -> None:
+    rows = text_table(20).to_pydict()
+    items = [
+        {"id": k, "ids": np.array(ids, np.int64), "w": np.array(w, np.float32)}
+        for k, ids, w in zip(rows["id"], rows["ids"], rows["w"])
+    ]
+    dataset = predict(ray.data.from_items(items), model, concurrency=1)
+    result = pa.concat_tables(list(dataset.iter_batches(batch_size=None, batch_format="pyarrow")))
+    assert_whole(result, text_table(20), model)
+
+
+def test_the_command_on_the_cluster(cluster: Any, model: Path, tmp_path: Path) -> None:
+    table = text_table(ROWS)
+    pq.write_table(table, tmp_path / "in.parquet", row_group_size=50)
+    pq.write_table(text_table(50, refused=7), tmp_path / "refused.parquet")
+    command = [sys.executable, "-m", "anyshape.cli.main", "batch", str(model)]
+    more = [str(tmp_path / "out.parquet"), "--address", cluster.address, "--workers", "2", "--rows", "30"]
+    done = subprocess.run([*command, str(tmp_path / "in.parquet"), *more], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    result = pq.read_table(tmp_path / "out.parquet")
+    assert result["id"].to_pylist() == [*range(ROWS)]
+    assert_whole(result, table, model)
+    (tmp_path / "out.parquet").unlink()
+    done = subprocess.run([*command, str(tmp_path / "refused.parquet"), *more], capture_output=True, text=True)
+    assert done.returncode == 2 and "of the batch: gather: index 77 is out of range" in done.stderr
+    assert not (tmp_path / "out.parquet").exists()
