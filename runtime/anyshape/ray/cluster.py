@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -44,21 +45,12 @@ def ordered_pieces(source: str, model: str, plan: TablePlan, workers: int | None
         data = ray.data.read_parquet(os.path.abspath(source))
         file = ModelFile(model, header_of(model), sent(model))
         yield from mapped(data, file, plan, workers, 1, rows).iter_batches(batch_size=None, batch_format="pyarrow")
-    except Exception as e:
-        raise (cause_of(e) or e) from e
+    except ray.exceptions.RayError as e:
+        raise worker_error(e) from e
 
 
-def cause_of(e: BaseException) -> AnyshapeError | None:
-    """The AnyshapeError that a worker raised, out of what Ray made of it; another failure of Ray's in one line; None for what is no
-    failure of Ray's."""
-    seen: BaseException | None = e
-    while seen is not None:
-        if isinstance(seen, AnyshapeError) and not isinstance(seen, ray.exceptions.RayError):
-            return seen
-        seen = getattr(seen, "cause", None) or seen.__cause__
-    lines = str(e).strip().splitlines()
-    return (
-        AnyshapeError(f"Ray: {lines[-1] if lines else type(e).__name__}")
-        if isinstance(e, ray.exceptions.RayError)
-        else None
-    )
+def worker_error(e: ray.exceptions.RayError) -> AnyshapeError:
+    """The error that a failed dataset is for its user: what a worker raised, which Ray keeps as the text of a traceback, or Ray's own."""
+    text = str(e).strip()
+    raised = re.findall(rf"(?m)^{re.escape(AnyshapeError.__module__)}\.\w+: (.+)$", text)
+    return AnyshapeError(raised[-1] if raised else f"Ray: {text.partition(chr(10))[0] or type(e).__name__}")

@@ -61,7 +61,7 @@ def predict(
         from anyshape.tables.arrow import ArrowTables, schema_types
 
         executable = _executable(model)
-        plan = plan_table(executable, schema_types(data.schema), columns, **options)
+        plan = plan_table(executable, schema_types(data.schema.names, data.schema.types), columns, **options)
         return ArrowTables(executable, plan).with_results(data)
     if isinstance(data, Mapping):
         return mapping_with_results(data, _executable(model), columns, **options)
@@ -128,9 +128,7 @@ def _dataset_types(data: Any) -> Mapping[str, Any]:
     schema = data.schema()
     if schema is None:
         raise ColumnError("(all)", "a schema", "a dataset without rows")
-    import pyarrow as pa
-
-    return schema_types(pa.schema(list(zip(schema.names, schema.types))))
+    return schema_types(schema.names, schema.types)
 
 
 def sent(path: str) -> Any:

@@ -6,6 +6,7 @@ a rectangle in each row. Nulls are refused with the number of their row.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -23,9 +24,11 @@ MOST_ELEMENTS = (1 << 31) - 1
 """The most elements of a column of lists, whose offsets have 32 bits"""
 
 
-def schema_types(schema: pa.Schema) -> dict[str, ColumnType]:
-    """The type of each column of a schema."""
-    return {field.name: _column_type(field.type) for field in schema}
+def schema_types(names: Sequence[str], types: Sequence[Any]) -> dict[str, ColumnType | None]:
+    """The types of columns; None for what is no type of pyarrow, of which only rows tell more. Raises ColumnError for a name twice."""
+    if twice := next((name for name, n in Counter(names).items() if n > 1), None):
+        raise ColumnError(twice, "one column of this name", "several")
+    return {name: _column_type(t) if isinstance(t, pa.DataType) else None for name, t in zip(names, types)}
 
 
 def _column_type(t: Any) -> ColumnType:
@@ -47,8 +50,10 @@ def _tensor_type(t: Any) -> ColumnType:
     """The type of a column of tensors: pyarrow's own, and those of packages that call its parts as Ray does."""
     element = getattr(t, "scalar_type", None) or getattr(t, "value_type", None)
     shape, ndim = getattr(t, "shape", None), getattr(t, "ndim", None)
+    if getattr(t, "permutation", None) is not None:
+        shape, ndim = None, len(t.permutation)
     dims = tuple(shape) if shape is not None else (None,) * ndim if isinstance(ndim, int) else None
-    dtype = None if element is None or dims is None else _dtype(element)
+    dtype = _dtype(element) if isinstance(element, pa.DataType) and dims is not None else None
     return ColumnType(dtype=dtype, dims=dims or (), text=str(t))
 
 

@@ -33,8 +33,8 @@ class TableSource:
     pieces: Callable[[int], Iterator[pa.Table]]
 
     @property
-    def types(self) -> dict[str, ColumnType]:
-        return schema_types(self.schema)
+    def types(self) -> dict[str, ColumnType | None]:
+        return schema_types(self.schema.names, self.schema.types)
 
 
 Write = Callable[[pa.Table], None]

@@ -132,3 +132,5 @@ def test_what_pyarrow_has_no_type_for(model: Path) -> None:
         predict(pa.table({"x": pa.array([1.0], pa.float32())}), narrow)
     with pytest.raises(AnyshapeError, match="column pooled: expected no such column"):
         predict(text_table(2).append_column("pooled", pa.array([1, 2])), model)
+    with pytest.raises(AnyshapeError, match="column w: expected one column of this name, got several"):
+        predict(text_table(2).append_column("w", pa.array([1, 2])), model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -15,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 import ray
 
-from anyshape.errors import ArgumentError, ColumnError, RowError
+from anyshape.errors import ArgumentError, ColumnError
 from anyshape.ray import predict
-from anyshape.ray.cluster import cause_of
+from anyshape.ray.cluster import worker_error
 from benchmarks.local_cluster import add_node, kill_worker, nodes, workers
 from tests.tables.live.saved import assert_has_results, expected_columns, saved_model, text_table
 
@@ -104,8 +105,9 @@ def test_a_row_that_the_model_refuses(cluster: Any, model: Path) -> None:
     dataset = predict(ray.data.from_arrow(text_table(40, refused=21)), model, concurrency=1, rows=BLOCK)
     with pytest.raises(ray.exceptions.RayError) as e:
         dataset.take_all()
-    cause = cause_of(e.value)
-    assert isinstance(cause, RowError) and "of the batch: gather: index 77 is out of range" in str(cause)
+    assert re.match(r"row 1 of the batch: gather: index 77 is out of range .* = 77\)$", str(worker_error(e.value)))
+    lost = ray.exceptions.RayError("the cluster went away\n  and more")
+    assert str(worker_error(lost)) == "Ray: the cluster went away"
 
 
 def test_tensors_of_ray(cluster: Any, model: Path) -> None:
