@@ -5,9 +5,7 @@ In: the number of nodes. Out: a cluster that this process is connected to, and t
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -49,14 +47,9 @@ def _started(start: Callable[[], Any]) -> Any:
     return start()
 
 
-def workers(cluster: Cluster, actor: str) -> set[int]:
-    """The processes of actors of a class: children of this cluster's nodes alone."""
-    own = {
-        p.process.pid
-        for node in cluster.list_all_nodes()
-        for processes in node.all_processes.values()
-        for p in processes
-    }
+def workers(nodes: Iterable[Any], actor: str) -> set[int]:
+    """The processes of actors of a class on nodes of a cluster: children of these nodes alone."""
+    own = {p.process.pid for node in nodes for processes in node.all_processes.values() for p in processes}
     pids = set()
     for path in Path("/proc").iterdir():
         try:
@@ -66,10 +59,3 @@ def workers(cluster: Cluster, actor: str) -> set[int]:
         except OSError:  # it ended
             continue
     return pids
-
-
-def kill_worker(cluster: Cluster, actor: str) -> int:
-    """Ends one process of an actor of a class at once; its number."""
-    pid = min(workers(cluster, actor))
-    os.kill(pid, signal.SIGKILL)
-    return pid

@@ -162,7 +162,7 @@ class MemorySampler(threading.Thread):
         return self.most
 
     def _sample(self) -> dict[str, float]:
-        pids = workers(self._cluster, self._actor)
+        pids = workers(self._cluster.list_all_nodes(), self._actor)
         total = {"workers": float(len(pids)), "rss": 0.0, "pss": 0.0, "model_rss": 0.0, "model_pss": 0.0}
         for pid in pids:
             try:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -19,11 +21,14 @@ import ray
 from anyshape.errors import ArgumentError, ColumnError
 from anyshape.ray import predict
 from anyshape.ray.cluster import worker_error
-from benchmarks.local_cluster import add_node, kill_worker, nodes, workers
+from benchmarks.local_cluster import add_node, nodes, workers
 from tests.tables.live.saved import assert_has_results, expected_columns, saved_model, text_table
 
 ROWS = 600
 BLOCK = 20
+OPEN = 10
+"""Blocks that are read at once"""
+ACTOR = "TableActor"
 
 
 @pytest.fixture(scope="module")
@@ -37,27 +42,28 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return saved_model(tmp_path_factory.mktemp("models"))
 
 
-def slowly(table: pa.Table, seconds: float) -> Any:
-    """A dataset of a table whose blocks take a while to be read, so that what happens at the first result happens amid the run."""
+def gated(table: pa.Table, gate: Path) -> Any:
+    """A dataset of a table, of whose blocks most are read only once a file is there: what happens before happens amid the run."""
 
     def block(batch: Any) -> Any:
-        time.sleep(seconds)
-        first = int(batch["id"][0].as_py())
+        first, end = int(batch["id"][0].as_py()), time.monotonic() + 300
+        while first >= OPEN * BLOCK and not gate.exists() and time.monotonic() < end:
+            time.sleep(0.05)
         return table.slice(first, BLOCK)
 
     numbers = ray.data.range(ROWS, override_num_blocks=ROWS // BLOCK)
     return numbers.map_batches(block, batch_size=BLOCK, batch_format="pyarrow")
 
 
-def results(dataset: Any, at_first: Any) -> tuple[pa.Table, int]:
-    """All rows of a dataset, and how many came after `at_first` was called with the first of them."""
+def results(dataset: Any, gate: Path, at_first: Any) -> pa.Table:
+    """All rows of a gated dataset. The gate opens after `at_first` was called with the first result there."""
     pieces: list[pa.Table] = []
     for piece in dataset.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
         pieces.append(piece)
         if len(pieces) == 1:
             at_first()
-    table = pa.concat_tables(pieces)
-    return table, table.num_rows - pieces[0].num_rows
+            gate.touch()
+    return pa.concat_tables(pieces)
 
 
 def assert_whole(table: pa.Table, source: pa.Table, model: Path) -> None:
@@ -82,23 +88,33 @@ def test_columns_are_checked_before_the_first_task(cluster: Any, model: Path) ->
         predict(dataset, model, {"ids": "tokens"}, concurrency=(9, 9))
     with pytest.raises(ArgumentError, match=r"\(least, most\), got \(2, 1\)"):
         predict(dataset, model, {"ids": "tokens"}, concurrency=(2, 1))
-    assert workers(cluster, "TableActor") == set()
+    assert workers(cluster.list_all_nodes(), ACTOR) == set()
 
 
-def test_a_worker_is_killed_amid_the_run(cluster: Any, model: Path) -> None:
-    table, killed = text_table(ROWS), []
-    dataset = predict(slowly(table, 0.1), model, concurrency=(2, 2), rows=BLOCK)
-    result, rest = results(dataset, lambda: killed.append(kill_worker(cluster, "TableActor")))
-    assert rest > ROWS // 2 and killed[0] not in workers(cluster, "TableActor")
-    assert_whole(result, table, model)
+def test_a_worker_is_killed_amid_the_run(cluster: Any, model: Path, tmp_path: Path) -> None:
+    table, killed = text_table(ROWS), list[int]()
+
+    def kill() -> None:
+        killed.append(min(workers(cluster.list_all_nodes(), ACTOR)))
+        os.kill(killed[0], signal.SIGKILL)
+
+    dataset = predict(gated(table, tmp_path / "gate"), model, concurrency=(2, 2), rows=BLOCK)
+    assert_whole(results(dataset, tmp_path / "gate", kill), table, model)
+    assert killed and killed[0] not in workers(cluster.list_all_nodes(), ACTOR)
 
 
-def test_a_node_is_lost_amid_the_run(cluster: Any, model: Path) -> None:
-    node, table = add_node(cluster), text_table(ROWS)
-    dataset = predict(slowly(table, 0.1), model, concurrency=3, rows=BLOCK)
-    result, rest = results(dataset, lambda: cluster.remove_node(node, allow_graceful=False))
-    assert rest > ROWS // 2
-    assert_whole(result, table, model)
+def test_a_node_is_lost_amid_the_run(cluster: Any, model: Path, tmp_path: Path) -> None:
+    add_node(cluster)
+    table, lost = text_table(ROWS), set[int]()
+
+    def lose() -> None:
+        node = max(cluster.worker_nodes, key=lambda n: len(workers([n], ACTOR)))
+        lost.update(workers([node], ACTOR))
+        cluster.remove_node(node, allow_graceful=False)
+
+    dataset = predict(gated(table, tmp_path / "gate"), model, concurrency=(3, 3), rows=BLOCK)
+    assert_whole(results(dataset, tmp_path / "gate", lose), table, model)
+    assert lost and not lost & workers(cluster.list_all_nodes(), ACTOR)
 
 
 def test_a_row_that_the_model_refuses(cluster: Any, model: Path) -> None:
