@@ -132,7 +132,7 @@ def dataset(engine: str, table: Path, models: dict[str, Path], count: int) -> An
         pool = (count, count)
         model = models["anyshape"]
         return predict(rows, model, outputs={OUTPUT: OUTPUT}, concurrency=pool, rows=TASK, max_batch=CALL)
-    return rows.map_batches(
+    return rows.repartition(target_num_rows_per_block=TASK).map_batches(
         PaddedActor,
         fn_constructor_args=(str(models["onnxruntime"]), engine == "onnxruntime-sorted"),
         compute=ray.data.ActorPoolStrategy(size=count),

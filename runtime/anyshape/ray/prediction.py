@@ -78,14 +78,14 @@ def predict(
 
 
 def mapped(data: Any, file: ModelFile, plan: TablePlan, concurrency: Concurrency, num_cpus: float, rows: int) -> Any:
-    """The dataset whose batches actors map. An actor that is lost is started again and its tasks run again, as often as it takes: so Ray
-    Data has it for pools of actors."""
+    """The dataset whose batches actors map, one batch in each task: Ray maps a whole block in one, however many rows it has. An actor that
+    is lost is started again and its tasks run again, as often as it takes: so Ray Data has it for pools of actors."""
     import ray
 
     from anyshape.ray.actors import TableActor
 
     low, high = _pool(concurrency, num_cpus, ray.cluster_resources().get("CPU", 0.0))
-    return data.map_batches(
+    return data.repartition(target_num_rows_per_block=rows).map_batches(
         TableActor,
         fn_constructor_args=(file, plan, max(1, int(num_cpus))),
         compute=ray.data.ActorPoolStrategy(min_size=low, max_size=high),
@@ -97,16 +97,17 @@ def mapped(data: Any, file: ModelFile, plan: TablePlan, concurrency: Concurrency
 
 
 def _pool(concurrency: Concurrency, num_cpus: float, available: float) -> tuple[int, int]:
-    """The least and the greatest number of workers. A number alone is the greatest: if all were started at once, they might leave no
-    processor for tasks that read what they are to work on. Raises ArgumentError for workers that the cluster has no room for."""
+    """The least and the greatest number of workers. A number alone is the greatest. Raises ArgumentError where the least leave no processor
+    for the tasks that read what they are to work on, for which Ray would wait without end."""
     if concurrency is None:
         concurrency = max(1, int(available // num_cpus))
     low, high = (1, concurrency) if isinstance(concurrency, int) else concurrency
     if not 1 <= low <= high:
         raise ArgumentError(f"predict: concurrency must be a number of workers or (least, most), got {concurrency}")
-    if low * num_cpus > available:
+    if low * num_cpus + 1 > available:
         raise ArgumentError(
-            f"predict: {counted(low, 'worker')} of {num_cpus:g} processors each cannot start on a cluster that has {available:g}"
+            f"predict: {counted(low, 'worker')} of {num_cpus:g} processors each and a task that reads cannot run on a cluster that has "
+            f"{available:g}"
         )
     return low, high
 

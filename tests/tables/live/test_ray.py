@@ -84,8 +84,10 @@ def test_columns_are_checked_before_the_first_task(cluster: Any, model: Path) ->
         predict(dataset, __file__, {"ids": "tokens"})
     with pytest.raises(ArgumentError, match="the path of a saved one"):
         predict(dataset, None, {"ids": "tokens"})
-    with pytest.raises(ArgumentError, match="9 workers of 1 processors each cannot start on a cluster that has 4"):
-        predict(dataset, model, {"ids": "tokens"}, concurrency=(9, 9))
+    with pytest.raises(
+        ArgumentError, match="4 workers of 1 processors each and a task that reads cannot run on a cluster that has 4"
+    ):
+        predict(dataset, model, {"ids": "tokens"}, concurrency=(4, 4))
     with pytest.raises(ArgumentError, match=r"\(least, most\), got \(2, 1\)"):
         predict(dataset, model, {"ids": "tokens"}, concurrency=(2, 1))
     assert workers(cluster.list_all_nodes(), ACTOR) == set()
