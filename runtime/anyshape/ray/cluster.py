@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,18 +21,29 @@ from anyshape.ray.model_file import ModelFile, header_of
 from anyshape.ray.prediction import mapped, sent
 from anyshape.tables.table_model import TablePlan
 
+REACHED_SECONDS = 20.0
+"""Seconds in which the address of a cluster must answer"""
+
 
 @contextmanager
 def connected(address: str) -> Iterator[None]:
     """A connection to a cluster, with no more than warnings on the terminal. Raises AnyshapeError where there is none."""
     try:
+        _demand_reachable(address)
         ray.init(address, logging_level=logging.WARNING, log_to_driver=False)
-    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as e:
+    except (OSError, OverflowError, RuntimeError, ValueError, ray.exceptions.RayError) as e:
         raise AnyshapeError(f"there is no cluster of Ray to connect to at {address}: {e}") from e
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _demand_reachable(address: str) -> None:
+    """Raises OSError where nothing listens at HOST:PORT, for which Ray itself waits for minutes; other addresses are Ray's to look up."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal() and "/" not in host:
+        socket.create_connection((host.strip("[]"), int(port)), REACHED_SECONDS).close()
 
 
 def ordered_pieces(source: str, model: str, plan: TablePlan, workers: int | None, rows: int) -> Iterator[Any]:

@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 import ray
 
-from anyshape.errors import ArgumentError, ColumnError
+from anyshape.errors import AnyshapeError, ArgumentError, ColumnError
 from anyshape.ray import predict
-from anyshape.ray.cluster import worker_error
+from anyshape.ray.cluster import connected, worker_error
 from benchmarks.local_cluster import add_node, nodes, workers
 from tests.tables.live.saved import assert_has_results, expected_columns, saved_model, text_table
 
@@ -137,6 +137,12 @@ def test_tensors_of_ray(cluster: Any, model: Path) -> None:
     dataset = predict(ray.data.from_items(items), model, concurrency=1)
     result = pa.concat_tables(list(dataset.iter_batches(batch_size=None, batch_format="pyarrow")))
     assert_whole(result, text_table(20), model)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:99999", "no.such.host.invalid:6379"])
+def test_no_cluster_at_an_address(address: str) -> None:
+    with pytest.raises(AnyshapeError, match=f"no cluster of Ray to connect to at {address}"), connected(address):
+        pass
 
 
 def test_the_command_on_the_cluster(cluster: Any, model: Path, tmp_path: Path) -> None:
