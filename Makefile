@@ -17,6 +17,7 @@ TORCH      ?= torch==2.13.0+cpu
 TORCH_VENV ?= .venv-torch
 SERVE_VENV ?= .venv-serve
 RAY_VENV   ?= .venv-ray
+OPTIMUM_VENV ?= .venv-optimum
 DOCS_VENV  ?= .venv-docs
 export PYTHONPATH := runtime:generator:generated:testing:.
 # Where the environment forbids bytecode beside the sources, as images of containers often do, it is kept in the virtual environment: else
@@ -27,7 +28,7 @@ export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/bytecode
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run retrain gen check test test-long test-torch test-serve test-ray torch-page test-export test-targets docs fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
+.PHONY: help setup run retrain gen check test test-long test-torch test-serve test-ray test-optimum torch-page test-export test-targets docs fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -87,6 +88,9 @@ test-serve: $(SERVE_VENV)/.anyshape-serve  ## the tests of `anyshape serve`, in 
 test-ray: $(RAY_VENV)/.anyshape-ray  ## the tests of `anyshape batch` and of clusters of Ray, in an environment of their own, with a worker and a node that are lost
 	$(RAY_VENV)/bin/python -m pytest tests/tables
 
+test-optimum: $(OPTIMUM_VENV)/.anyshape-optimum  ## optimum's classes with anyshape.onnxruntime for onnxruntime, in an environment of their own; two minutes
+	$(OPTIMUM_VENV)/bin/python -m pytest tests/optimum
+
 test-export: $(VENV)/.anyshape-cross  ## exported programs of every target, by the package ziglang, qemu-user if it is here, wasmtime, node and chromium if they are here; ten minutes the first time
 	ANYSHAPE_LONG=1 $(PYTEST) tests/export/test_c_programs.py tests/export/test_javascript.py tests/examples/test_embed.py \
 		tests/examples/test_one_op.py tests/examples/test_browser.py
@@ -103,6 +107,12 @@ $(SERVE_VENV)/.anyshape-serve: pyproject.toml generator/pyproject.toml testing/p
 $(RAY_VENV)/.anyshape-ray: pyproject.toml generator/pyproject.toml testing/pyproject.toml
 	$(PYTHON) -m venv $(RAY_VENV)
 	$(RAY_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,ray,test]' --editable generator --editable testing
+	@touch $@
+
+$(OPTIMUM_VENV)/.anyshape-optimum: pyproject.toml generator/pyproject.toml testing/pyproject.toml
+	$(PYTHON) -m venv $(OPTIMUM_VENV)
+	$(OPTIMUM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	$(OPTIMUM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,test]' --editable generator --editable testing 'optimum-onnx>=0.1'
 	@touch $@
 
 torch-page: $(TORCH_VENV)/.anyshape-torch  ## the table of operators of docs/torch.md anew

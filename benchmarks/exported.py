@@ -20,7 +20,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 import anyshape
-from anyshape.vm.executable.executable import function_of
+from anyshape.vm.executable.entry import function_of
 from anyshape.vm.export import export, export_target
 from anyshape.vm.export.status_code import Code
 from anyshape_testing.exports.loaded import Exported, Guarded, Output, Status

@@ -24,7 +24,7 @@ import onnx
 from numpy.typing import NDArray
 
 import anyshape
-from anyshape.vm.executable.executable import function_of
+from anyshape.vm.executable.entry import function_of
 from anyshape.vm.export import Export, export, export_target
 from anyshape_testing.exports.javascript import written_tensor
 from anyshape_testing.exports.loaded import Exported

@@ -1,9 +1,9 @@
-"""Models compiled for bf16 beside the exact ones: errors against float64, and times of calls in turns.
+"""Models compiled for bf16 and f16 beside the exact ones: errors against float64, and times of calls in turns.
 
     PYTHONPATH=runtime:generated:. python -m benchmarks.precision [bert_mini resnet18 ...] [--times] [--threads 1]
 
 In: the models of benchmarks at their second shape, and those of the zoo at their last. Out: for each the errors of `benchmarks.accuracy` of
-both precisions and the nodes that are narrowed; with `--times`, the least time of many calls, which take turns.
+all precisions and the nodes that are narrowed; with `--times`, the least time of many calls, which take turns.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import anyshape
-from anyshape.precision import PRECISIONS
+from anyshape.precision import NARROW, PRECISIONS
 from benchmarks.accuracy import NO_ROUNDING, error, exact, models
 from benchmarks.models import Arrays
 
@@ -43,11 +43,11 @@ def row(path: Path, arguments: Arrays, threads: int, timed: bool) -> str:
     errors = {p: error(e.run(known), expected) for p, e in executables.items()}
     if errors["exact"] > NO_ROUNDING:
         return "onnx's reference gives something else"
-    line = f"{errors['exact']:10.2e} {errors['bf16']:10.2e} {len(executables['bf16'].report.narrowed):9}"
+    line = " ".join(f"{errors[p]:10.2e}" for p in PRECISIONS) + f" {len(executables['bf16'].report.narrowed):9}"
     if timed:
         seconds = least_times(executables, known)
-        ratio = seconds["exact"] / seconds["bf16"]
-        line += f" {seconds['exact'] * 1e3:10.3f} {seconds['bf16'] * 1e3:10.3f} {ratio:6.2f}"
+        line += "".join(f" {seconds[p] * 1e3:10.3f}" for p in PRECISIONS)
+        line += "".join(f" {seconds['exact'] / seconds[p]:6.2f}" for p in NARROW)
     return line
 
 
@@ -57,8 +57,9 @@ def main() -> int:
     parser.add_argument("--times", action="store_true", help="measure calls, too")
     parser.add_argument("--threads", type=int, default=1, help="the most threads of a call (1)")
     options = parser.parse_args()
-    head = f"{'model':28} {'exact':>10} {'bf16':>10} {'narrowed':>9}"
-    print(head + (f" {'exact ms':>10} {'bf16 ms':>10} {'ratio':>6}" if options.times else ""))
+    head = [f"{p:>10}" for p in PRECISIONS] + [f"{'narrowed':>9}"]
+    timed = [f"{f'{p} ms':>10}" for p in PRECISIONS] + [f"{p:>6}" for p in NARROW]
+    print(" ".join([f"{'model':28}", *head, *timed * options.times]))
     with tempfile.TemporaryDirectory() as folder:
         for name, build in models(Path(folder)):
             if options.models and name not in options.models:

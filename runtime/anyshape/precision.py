@@ -1,7 +1,7 @@
 """Precisions that a model may be compiled for: what contractions of f32 multiply.
 
-"exact": their operands, as the model says. "bf16": their operands, rounded to the nearest bf16; sums are of f32, and nothing else changes
-(docs/precision.md). `Within`: bf16 for as many nodes as a bound of the error of results allows.
+"exact": their operands, as the model says. "bf16", "f16": their operands, rounded to the nearest number of that dtype; sums are of f32, and
+nothing else changes (docs/precision.md). `Within`: one of these for as many nodes as a bound of the error of results allows.
 """
 
 from __future__ import annotations
@@ -13,20 +13,25 @@ from typing import Any, Literal, get_args
 from anyshape.errors import ArgumentError
 from anyshape.public import fits, short
 
-Precision = Literal["exact", "bf16"]
-PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+Narrow = Literal["bf16", "f16"]
+Precision = Literal["exact", Narrow]
+NARROW: tuple[Narrow, ...] = get_args(Narrow)
+PRECISIONS: tuple[Precision, ...] = ("exact", *NARROW)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Within:
-    """bf16 as far as results stay near those of the exact model: of each result, the largest difference is at most `max_relative_error` of
-    the largest element. It is judged on `inputs`, arguments of calls by name, as `Executable.run` takes them."""
+    """A narrow precision as far as results stay near those of the exact model: of each result, the largest difference is at most
+    `max_relative_error` of the largest element. It is judged on `inputs`, arguments of calls by name, as `Executable.run` takes them."""
 
     max_relative_error: float
     inputs: Sequence[Mapping[str, Any]]
+    precision: Narrow = "bf16"
 
     def __post_init__(self) -> None:
-        """Raises ArgumentError for a bound that is no number of at least 0, and for inputs that are none."""
+        """Raises ArgumentError for a bound that is no number of at least 0, for inputs that are none, and for another precision."""
+        if self.precision not in NARROW:
+            raise ArgumentError(f"Within: precision must be one of {', '.join(NARROW)}, got {short(self.precision)}")
         if not fits(self.max_relative_error, float) or not self.max_relative_error >= 0:
             raise ArgumentError(
                 f"Within: max_relative_error must be a number of at least 0, got {short(self.max_relative_error)}"

@@ -31,6 +31,10 @@ CHAIN.graph.doc_string = "relu(x + w) + x"
 CHAIN.metadata_props.add(key="k", value="v")
 DATA = CHAIN.SerializeToString()
 SUM = typed(model([node("Add", "x w", "y")], [tensor("x", ["n"]), tensor("w", ["m"])], "y"), ["n"])
+SAME = typed(model([node("Mul", "x w", "y")], [tensor("x", ["n"]), tensor("w", ["n"])], "y"), ["n"])
+JOINED = typed(
+    model([node("Concat", "x w", "y", axis=0)], [tensor("x", ["past"]), tensor("w", ["new"])], "y"), ["past + new"]
+)
 DEFAULT = typed(
     model([node("Add", "x w", "y")], [tensor("x", ["n"]), tensor("w", [1])], "y", {"w": np.ones(1, np.float32)}), ["n"]
 )
@@ -55,6 +59,14 @@ def options(ort: Any, **values: Any) -> Any:
     o = ort.SessionOptions()
     for name, value in values.items():
         setattr(o, name, value)
+    return o
+
+
+def named(ort: Any, **sizes: int) -> Any:
+    """Options that give names of dims their sizes."""
+    o = ort.SessionOptions()
+    for name, n in sizes.items():
+        o.add_free_dimension_override_by_name(name, n)
     return o
 
 
@@ -168,6 +180,14 @@ ALIKE: dict[str, Script] = {
     "a sequence": lambda ort, _: session(ort, SPLIT).run(None, {"x": np.ones((3, 2), np.float32)}),
     "inputs": lambda ort, _: [(i.name, i.type, i.shape, str(i)) for i in session(ort).get_inputs()],
     "outputs": lambda ort, _: [(i.name, i.type, i.shape) for i in session(ort).get_outputs()],
+    "outputs with formulas": lambda ort, _: [(i.name, i.type, i.shape) for i in session(ort, JOINED).get_outputs()],
+    "one name for unequal sizes": lambda ort, _: [
+        session(ort, SAME).run(None, {"x": X[0], "w": X[1, :n]}) for n in (4, 1)
+    ],
+    "one name for sizes that do not broadcast": lambda ort, _: session(ort, SAME).run(None, {"x": X[0], "w": X[1, :3]}),
+    "one name, of which the size is given": lambda ort, _: session(
+        ort, SAME, sess_options=named(ort, n=4)
+    ).run(None, {"x": X[0], "w": X[1]}),
     "providers": lambda ort, _: (session(ort).get_providers(), session(ort).get_provider_options(), ort.get_device()),
     "providers with options": lambda ort, _: ort.InferenceSession(DATA, providers=[("CPUExecutionProvider", {})]).get_providers(),
     "options of providers": lambda ort, _: ort.InferenceSession(DATA, providers=CPU, provider_options=[{}]).get_providers(),

@@ -28,7 +28,7 @@ from anyshape.onnxruntime.capi import onnxruntime_pybind11_state as our_state
 from anyshape.onnxruntime.options import REFUSED_OPTIONS
 from anyshape.onnxruntime.refused import LACKING, RefusedName
 from tests.dropin.memory_scripts import memory_info
-from tests.dropin.scripts import ALIKE, APART, CHAIN, CPU, DATA, DEFAULT, X, options, session
+from tests.dropin.scripts import ALIKE, APART, CHAIN, CPU, DATA, DEFAULT, SAME, X, options, session
 from tests.frontends.models import model, node, tensor
 
 PAGE = (Path(__file__).parents[2] / "docs" / "onnxruntime.md").read_text()
@@ -88,6 +88,7 @@ def compare(script: Any) -> None:
         assert str(failed).split(" : ")[:3] == str(failed_here).split(" : ")[:3]
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning:onnxruntime")
 @pytest.mark.parametrize("name", APART)
 def test_known_differences(name: str) -> None:
     """Known differences are in docs/onnxruntime.md, and leave the table when they are none any more."""
@@ -271,6 +272,20 @@ def test_the_optimised_model_is_written(tmp_path: Path) -> None:
     )
 
 
+def test_a_model_for_unequal_sizes_of_one_name_is_compiled_once_and_named_in_the_log(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "_named", set())
+    s = session(ours, SAME)
+    s.run(None, {"x": X[0], "w": X[1]})
+    assert s._independent is None and not caplog.text
+    s.run(None, {"x": X[0], "w": X[1, :1]})
+    first = s._independent
+    s.run(None, {"x": X[0, :1], "w": X[1]})
+    assert s._independent is first is not None
+    assert caplog.text.count("the model names dims of several inputs n") == 1
+
+
 def test_overrides_by_denotation() -> None:
     m = onnx.ModelProto()
     m.CopyFrom(CHAIN)
@@ -354,13 +369,18 @@ with anyshape.onnxruntime.patch() as patched:
         assert isinstance(e, anyshape.AnyshapeError)
     else:
         raise AssertionError
-    try:
-        import onnxruntime.quantization
-    except ModuleNotFoundError:
-        pass
-    else:
-        raise AssertionError
+    from onnxruntime.quantization import calibrate
+    assert calibrate.onnxruntime is ort and "site-packages" in calibrate.__file__
+    for name in ("onnxruntime.session", "onnxruntime.capi.build_and_package_info", "onnxruntime.nobody"):
+        try:
+            __import__(name)
+        except ModuleNotFoundError as e:
+            assert e.name == name and "while anyshape.onnxruntime stands for onnxruntime" in str(e)
+        else:
+            raise AssertionError(name)
 import onnxruntime
+import onnxruntime.quantization
+assert onnxruntime.quantization.calibrate.onnxruntime is onnxruntime
 assert onnxruntime is not ort and onnxruntime.__file__ != ort.__file__
 """
 

@@ -329,6 +329,35 @@ def run_plain(build: Callable[[FunctionBuilder], None], *arrays: np.ndarray[Any,
         function(0, buffers.ctypes.data, scratch.ctypes.data, part, nparts)
 
 
+@pytest.mark.parametrize("computed, times", [("b", {"b": 1, "a": 2}), ("a", {"a": 1, "b": 2})])
+def test_what_takes_longer_to_compute_is_computed_once_by_two_parts(computed: str, times: dict[str, int]) -> None:
+    """Counts how often each row of A and each column of B is packed, where the other operand is the smaller one."""
+    m, n, k = (64, 512, 20) if computed == "b" else (512, 64, 20)
+
+    def build(f: FunctionBuilder) -> None:
+        c, of_a, of_b = (f.load(f.arg("buffers"), PTR, at) for at in range(3))
+
+        def packer(counts: Val) -> gemm.Packed:
+            def emit(f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
+                with f.for_range(0, count) as rows:
+                    at = f.add(first, rows.index)
+                    f.store(f.add(f.load(counts, I64, at), 1), counts, at)
+                    with f.for_range(0, k) as along:
+                        f.store(const(F32, 1), to, f.add(f.mul(along.index, width), rows.index))
+
+            return gemm.Packed(emit)
+
+        spec = gemm.ContractionSpec(
+            element=F32, m=m, n=n, k=k, a=packer(of_a), b=packer(of_b), c=gemm.Destination(c, n)
+        )  # fmt: skip
+        gemm.emit_contraction(f, spec, f.arg("scratch"), f.arg("part"), f.arg("nparts"))
+
+    c, of_a, of_b = np.zeros((m, n), np.float32), np.zeros(m, np.int64), np.zeros(n, np.int64)
+    run_plain(build, c, of_a, of_b, nparts=2)
+    assert (c == k).all()
+    assert {"a": int(of_a.max()), "b": int(of_b.max())} == times
+
+
 @pytest.mark.parametrize("m, n, k", [(3, 40, 9), (37, 75, 50), (200, 33, 1000)])
 @pytest.mark.parametrize("nparts", [1, 3])
 def test_rows_done_sees_every_row_complete(m: int, n: int, k: int, nparts: int) -> None:

@@ -76,7 +76,7 @@ def test_author_and_user(tmp_path: Path) -> None:
     used(author, project, tmp_path)
     author.run("python", "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(tmp_path), ".", where=project)
     (mine,) = tmp_path.glob("my_ops-*.whl")
-    user.install(str(wheel), str(mine), where=tmp_path)
+    user.install(f"{wheel}[onnx]", str(mine), where=tmp_path)
     assert str(tmp_path / "user") in used(user, tmp_path, tmp_path)
     # The tests are in the installed package too: a user of the ops can run them.
     user.install(*beside, f"{wheel}[test]", where=tmp_path)

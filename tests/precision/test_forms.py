@@ -1,4 +1,5 @@
-"""Every form of contraction in bf16: products and convolutions of all layouts, several in one kernel, in branches, loops and recurrences.
+"""Every form of contraction in bf16 and f16: products and convolutions of all layouts, several in one kernel, in branches, loops and
+recurrences.
 
 Native code is compared with the interpreter, which rounds the same factors: within `SUMS` of the largest result, and where a factor is
 itself a sum, and may round to another neighbour, within `NEIGHBOUR`. The exact model must differ by more than that.
@@ -17,6 +18,7 @@ import anyshape
 from anyshape import control, ops
 from anyshape.lower.gemm.library import PAIRED, library_module
 from anyshape.lower.llvm.jit import compile_object
+from anyshape.precision import NARROW, Narrow
 from anyshape.vm.compiling.options import make_options
 from anyshape.vm.export import export, export_target
 from anyshape.vm.export.object_symbols import undefined
@@ -120,14 +122,16 @@ def run(f: Any, arguments: list[Any], **options: Any) -> list[Any]:
     return [np.asarray(r) for r in exe.run(dict(zip(exe.input_names, arguments, strict=True)))]
 
 
+@pytest.mark.parametrize("precision", NARROW)
 @pytest.mark.parametrize("name", FORMS)
-def test_native_code_rounds_what_the_interpreter_rounds(name: str) -> None:
+def test_native_code_rounds_what_the_interpreter_rounds(name: str, precision: Narrow) -> None:
     form = FORMS[name]
     f, arguments = form.function(), [drawn(*shape) for shape in form.shapes]
-    expected = run(f, arguments, precision="bf16", kernels="interpret")
-    assert apart(run(f, arguments, kernels="interpret"), expected) > form.tolerance
+    tolerance = form.tolerance if precision == "bf16" or form.tolerance == SUMS else NEIGHBOUR / 4
+    expected = run(f, arguments, precision=precision, kernels="interpret")
+    assert apart(run(f, arguments, kernels="interpret"), expected) > tolerance
     for level in LEVELS:
-        assert apart(run(f, arguments, precision="bf16", target=level), expected) <= form.tolerance, level
+        assert apart(run(f, arguments, precision=precision, target=level), expected) <= tolerance, level
 
 
 @pytest.mark.parametrize("name", [name for name, form in FORMS.items() if form.products])
@@ -136,17 +140,19 @@ def test_words_are_multiplied(name: str) -> None:
     assert any(TABLE in k.code.imports for p in exe.plan.programs for k in p.kernels)
 
 
-def test_one_part_gives_the_bits_of_many() -> None:
+@pytest.mark.parametrize("precision", NARROW)
+def test_one_part_gives_the_bits_of_many(precision: Narrow) -> None:
     for name in ("3x3", "attention", "batches", "epilogue"):
         form = FORMS[name]
         f, arguments = form.function(), [drawn(*shape) for shape in form.shapes]
-        one, many = (run(f, arguments, precision="bf16", threads=threads) for threads in (1, 2))
+        one, many = (run(f, arguments, precision=precision, threads=threads) for threads in (1, 2))
         assert all(np.array_equal(a, b) for a, b in zip(one, many, strict=True)), name
 
 
-def test_empty_and_special_operands() -> None:
+@pytest.mark.parametrize("precision", NARROW)
+def test_empty_and_special_operands(precision: Narrow) -> None:
     f = FORMS["batches"].function()
-    exe = anyshape.compile(f, precision="bf16")
+    exe = anyshape.compile(f, precision=precision)
     assert exe(drawn(3, 0, 5), drawn(3, 5, 4)).shape == (3, 0, 4)
     assert np.array_equal(exe(drawn(2, 3, 0), drawn(2, 0, 4)), np.zeros((2, 3, 4), np.float32))
     a, b = np.ones((1, 3, 3), np.float32), np.ones((1, 3, 40), np.float32)
@@ -156,11 +162,12 @@ def test_empty_and_special_operands() -> None:
 
 
 @pytest.mark.skipif(not RUNS_HERE, reason="exported code is called here")
-def test_an_exported_model_rounds_too() -> None:
+@pytest.mark.parametrize("precision", NARROW)
+def test_an_exported_model_rounds_too(precision: Narrow) -> None:
     form = FORMS["epilogue"]
     f, arguments = form.function(), [drawn(*shape) for shape in form.shapes]
-    expected = run(f, arguments, precision="bf16", kernels="interpret")
-    exported = Exported(export(f, "op", export_target(None), make_options({"precision": "bf16"})))
+    expected = run(f, arguments, precision=precision, kernels="interpret")
+    exported = Exported(export(f, "op", export_target(None), make_options({"precision": precision})))
     assert apart(exported(*arguments), expected) <= form.tolerance
 
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import anyshape
+from anyshape.precision import NARROW, Narrow
 from anyshape_testing.calls.call import Call
 from anyshape_testing.calls.examples import shown
-from anyshape_testing.calls.nodes import equations_below
+from anyshape_testing.calls.nodes import equations_below, static_node
 from anyshape_testing.calls.packages import PROPERTIES, register
 from anyshape_testing.execution.native import program
 from anyshape_testing.laws import narrowing
@@ -21,19 +22,21 @@ SAMPLED = ["matmul", "conv"]
 OPS = [op for op, p in PROPERTIES.items() if LONG and narrowing.has_contractions(p)] or SAMPLED
 
 
+@pytest.mark.parametrize("precision", NARROW)
 @pytest.mark.parametrize("op", OPS)
-def test_contractions_are_narrowed(op: str, record_property: Any) -> None:
-    narrowing.contractions_are_narrowed(op, record_property, share=1 if LONG else 4, least=op in SAMPLED)
+def test_contractions_are_narrowed(op: str, precision: Narrow, record_property: Any) -> None:
+    narrowing.contractions_are_narrowed(op, record_property, 1 if LONG else 4, op in SAMPLED, precision)
 
 
-def test_what_is_not_narrowed_is_found(monkeypatch: Any, record_property: Any) -> None:
-    def exact(c: Call) -> anyshape.Executable:
+@pytest.mark.parametrize("precision", NARROW)
+def test_what_is_not_narrowed_is_found(precision: Narrow, monkeypatch: Any, record_property: Any) -> None:
+    def exact(c: Call, precision: Narrow) -> anyshape.Executable:
         return anyshape.compile(program(c, static=True))
 
     monkeypatch.setattr(narrowing, "narrow", exact)
     narrowing._compiled._known.clear()
-    with pytest.raises(AssertionError, match="in bf16"):
-        narrowing.contractions_are_narrowed("matmul", record_property)
+    with pytest.raises(AssertionError, match=f"in {precision}"):
+        narrowing.contractions_are_narrowed("matmul", record_property, precision=precision)
     narrowing._compiled._known.clear()
 
 
@@ -53,9 +56,23 @@ def test_another_neighbour_is_let_through_and_no_more() -> None:
     want = np.array([1.0, -4.0, np.inf, np.nan], np.float32)
     near = np.array([1.0 + 2.0**-5, -4.0, np.inf, np.nan], np.float32)
     far = np.array([1.0 + 2.0**-3, -4.0, np.inf, np.nan], np.float32)
-    assert narrowing.within_neighbours(near, want) and not narrowing.within_neighbours(far, want)
-    assert not narrowing.within_neighbours(np.where(np.isnan(want), 0, want).astype(np.float32), want)
-    assert not narrowing.within_neighbours(want[:3], want)
-    assert narrowing.within_neighbours(np.array([3]), np.array([3])) and not narrowing.within_neighbours(
-        np.array([4]), np.array([3])
-    )
+
+    def within(got: Any, want: Any) -> bool:
+        return narrowing.within_neighbours(got, want, narrowing.NEIGHBOURS["bf16"])
+
+    assert within(near, want) and not within(far, want)
+    assert not narrowing.within_neighbours(near, want, narrowing.NEIGHBOURS["f16"])
+    assert not within(np.where(np.isnan(want), 0, want).astype(np.float32), want) and not within(want[:3], want)
+    assert within(np.array([3]), np.array([3])) and not within(np.array([4]), np.array([3]))
+
+
+def test_steps_of_recurrences_are_counted() -> None:
+    """A factor that one step rounds to another neighbour changes all steps after it."""
+    x = {
+        "x": np.zeros((17, 2, 3), np.float32),
+        "w": np.zeros((1, 12, 3), np.float32),
+        "r": np.zeros((1, 12, 4), np.float32),
+    }
+    gru = Call(PROPERTIES["gru"], {**x, "bias": None, "lens": None, "h0": None}, {})
+    a = Call(PROPERTIES["matmul"], {"a": np.zeros((17, 3), np.float32), "b": np.zeros((3, 4), np.float32)}, {})
+    assert [narrowing.steps_in_a_row(static_node(c)) for c in (gru, a)] == [18, 1]  # with the initial state

@@ -12,14 +12,19 @@ import pytest
 import anyshape
 from anyshape import ops
 from anyshape.errors import ArgumentError
+from anyshape.precision import NARROW, Narrow
 
 RNG = np.random.default_rng(0)
 SUMS = 2.0**-19
 """The share of a sum's terms by which sums of f32 of some hundred terms may differ; a rounding to bf16 is 2**-9 of one term."""
 
 
-def rounded(a: Any) -> Any:
-    return np.asarray(a).astype(ml_dtypes.bfloat16).astype(np.float64)
+DTYPES: dict[Narrow, Any] = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}
+
+
+def rounded(a: Any, precision: Narrow = "bf16") -> Any:
+    with np.errstate(over="ignore"):
+        return np.asarray(a).astype(DTYPES[precision]).astype(np.float64)
 
 
 def drawn(*shape: int) -> Any:
@@ -38,15 +43,37 @@ def within(got: Any, a: Any, b: Any) -> bool:
     return bool((np.abs(got - a @ b) <= SUMS * (np.abs(a) @ np.abs(b))).all())
 
 
+@pytest.mark.parametrize("precision, half", [("bf16", 2.0**-8), ("f16", 2.0**-11)])
 @pytest.mark.parametrize("kernels", ["interpret", "native"])
 @pytest.mark.parametrize("constant", [False, True])
-def test_factors_are_rounded_to_the_nearest_even(kernels: Any, constant: bool) -> None:
+def test_factors_are_rounded_to_the_nearest_even(precision: Narrow, half: float, kernels: Any, constant: bool) -> None:
     a, b = drawn(5, 37), drawn(37, 19)
-    a[0, :2] = 1 + 2.0**-8, 1 + 3 * 2.0**-8  # halfway between two
-    exe = anyshape.compile(product(b if constant else None), precision="bf16", kernels=kernels)
+    a[0, :2] = 1 + half, 1 + 3 * half  # halfway between two
+    exe = anyshape.compile(product(b if constant else None), precision=precision, kernels=kernels)
     result = exe(*([a] if constant else [a, b]))
-    assert within(result, rounded(a), rounded(b))
-    assert not within(result, a, b) and not within(result, rounded(a), b) and not within(result, a, rounded(b))
+    near_a, near_b = rounded(a, precision), rounded(b, precision)
+    assert within(result, near_a, near_b)
+    assert not within(result, a, b) and not within(result, near_a, b) and not within(result, a, near_b)
+
+
+def test_numbers_beyond_f16_are_infinite_and_the_smallest_are_kept() -> None:
+    a, b = np.array([[1e5, 0], [2.0**-24, 0]], np.float32), np.eye(2, dtype=np.float32) + 1
+    for f, arguments in ((product(), [a, b]), (product(b), [a])):
+        result = anyshape.compile(f, precision="f16")(*arguments)
+        assert np.isposinf(result[0]).all() and np.array_equal(result[1], [2.0**-23, 2.0**-24])
+
+
+def test_constants_of_f16_take_half_the_memory_and_are_shared() -> None:
+    """Constants that are read as they are, too, stay beside those of f16."""
+    w, x = drawn(300, 300), anyshape.input("x", "f32[m, 300]")
+    f = anyshape.function([x], [ops.matmul(x, w)])
+    both = anyshape.function([x], [ops.matmul(x, w) + w[0], ops.matmul(ops.exp(x), w)])
+    exact, narrow = (anyshape.compile(f, precision=p).plan.programs[0] for p in ("exact", "f16"))
+    assert 2 * sum(c.nbytes for c in narrow.constants) == sum(c.nbytes for c in exact.constants)
+    a = drawn(4, 300)
+    got = anyshape.compile(both, precision="f16")(a)
+    near = rounded(w, "f16")
+    assert within(got[0] - w[0], rounded(a, "f16"), near) and within(got[1], rounded(np.exp(a), "f16"), near)
 
 
 def test_the_default_is_exact() -> None:
@@ -67,17 +94,18 @@ def test_nothing_but_contractions_is_rounded() -> None:
     assert narrow.report.narrowed == []
 
 
-def test_factors_of_16_bits_stay_as_they_are() -> None:
+@pytest.mark.parametrize("precision", NARROW)
+def test_factors_of_16_bits_stay_as_they_are(precision: Narrow) -> None:
     x, y = anyshape.input("x", "f16[m, k]"), anyshape.input("y", "f16[k, n]")
     f = anyshape.function([x, y], [ops.matmul(x, y)])
     a, b = drawn(5, 37).astype(np.float16), drawn(37, 19).astype(np.float16)
-    narrow = anyshape.compile(f, precision="bf16")
+    narrow = anyshape.compile(f, precision=precision)
     assert np.array_equal(narrow(a, b), anyshape.compile(f)(a, b)) and narrow.report.narrowed == []
 
 
-@pytest.mark.parametrize("precision", ["bf17", "", "f16", "EXACT"])
+@pytest.mark.parametrize("precision", ["bf17", "", "f8", "EXACT"])
 def test_another_precision_is_refused(precision: Any) -> None:
-    with pytest.raises(ArgumentError, match=f"precision must be one of exact, bf16, got '{precision}'"):
+    with pytest.raises(ArgumentError, match=f"precision must be one of exact, bf16, f16, got '{precision}'"):
         anyshape.compile(product(), precision=precision)
 
 

@@ -74,6 +74,13 @@ def test_inputs_that_are_none_are_refused(inputs: Any) -> None:
         Within(max_relative_error=0.1, inputs=inputs)
 
 
+def test_f16_within_a_bound() -> None:
+    exe = anyshape.compile(function(), precision=Within(max_relative_error=1e-3, inputs=[{"x": X}], precision="f16"))
+    assert exe.options.precision == "f16" and exe.report.narrowed == ["matmul"]
+    with pytest.raises(ArgumentError, match="Within: precision must be one of bf16, f16, got str 'exact'"):
+        Within(max_relative_error=0.1, inputs=[{"x": X}], precision="exact")  # type: ignore[arg-type]
+
+
 def test_inputs_that_the_model_refuses_are_refused() -> None:
     with pytest.raises(ArgumentError, match="y"):
         anyshape.compile(function(), precision=Within(max_relative_error=0.1, inputs=[{"y": X}]))

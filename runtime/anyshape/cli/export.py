@@ -11,7 +11,7 @@ from anyshape.cli.progress import progress
 from anyshape.cli.show import variant
 from anyshape.errors import ArgumentError
 from anyshape.vm.compiling.options import CompileOptions
-from anyshape.vm.executable.executable import function_of
+from anyshape.vm.executable.entry import function_of
 from anyshape.vm.export import Export, ExportTarget, Request, export, export_ranks, export_target, name_from
 from anyshape.vm.export.op_function import ANY_RANK, of_op, of_rank
 

@@ -471,9 +471,7 @@ def _add_policy(one: argparse.ArgumentParser) -> None:
 
 
 def _add_precision(one: argparse.ArgumentParser) -> None:
-    text = (
-        "bf16 rounds what contractions of f32 multiply, and nothing else (default: exact, or as a saved model has it)"
-    )
+    text = "bf16 and f16 round what contractions of f32 multiply, and nothing else (default: exact, or as a saved model has it)"
     one.add_argument("--precision", choices=PRECISIONS, help=text)
 
 

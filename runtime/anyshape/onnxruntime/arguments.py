@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from anyshape.dims import Dim
 from anyshape.dtypes import CHAR
 from anyshape.frontends.onnx.dtypes import declared_dims
 from anyshape.onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, NoValue, error
@@ -41,3 +42,15 @@ def misfits(feed: Mapping[str, Any], types: Mapping[str, TensorType]) -> bool:
         if len(shape) != len(dims) or any(isinstance(d, int) and d != n for d, n in zip(dims, shape)):
             return True
     return False
+
+
+def unequal_dims(feed: Mapping[str, Any], types: Mapping[str, TensorType]) -> list[str]:
+    """The names of dims for which inputs, each of which fits its own type, have several sizes."""
+    sizes: dict[Dim, set[int]] = {}
+    for name, t in types.items():
+        for d, n in (
+            zip(declared_dims(t) or (), getattr(feed[name], "shape", ())) if not isinstance(t, ListType) else ()
+        ):
+            if isinstance(d, Dim) and d.is_symbol:
+                sizes.setdefault(d, set()).add(n)
+    return [str(d) for d, several in sizes.items() if len(several) > 1]

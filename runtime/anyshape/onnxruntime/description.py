@@ -39,8 +39,11 @@ def described_maps(name: str, t: TensorType, labels: Sequence[Any]) -> NodeArg:
     return NodeArg(name, f"seq(map({'string' if isinstance(labels[0], str) else 'int64'},{_spelled(t)}))", [])
 
 
-def described(name: str, t: TensorType) -> NodeArg:
-    return NodeArg(name, _spelled(t), None if (dims := declared_dims(t)) is None else [_dim(d) for d in dims])
+def described(name: str, t: TensorType, spelled: Sequence[str] = ()) -> NodeArg:
+    """`spelled`: the names of the dims in the model's file, which programs read as formulas over those of the inputs."""
+    dims = declared_dims(t)
+    names = spelled if dims is not None and len(spelled) == len(dims) else [""] * len(dims or ())
+    return NodeArg(name, _spelled(t), None if dims is None else [_dim(d, n) for d, n in zip(dims, names)])
 
 
 def _spelled(t: TensorType) -> str:
@@ -49,7 +52,7 @@ def _spelled(t: TensorType) -> str:
     return f"tensor({spelled_dtype(t.dtype)})"
 
 
-def _dim(d: Size) -> int | str | None:
-    if isinstance(d, int):
-        return d
+def _dim(d: Size, spelled: str) -> int | str | None:
+    if isinstance(d, int) or spelled:
+        return d if isinstance(d, int) else spelled
     return None if any(map(is_anonymous, free_symbols(d))) else str(d)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 from anyshape.errors import ModelError, UnsupportedError
@@ -78,6 +80,31 @@ def without_defaults(source: Source, names: frozenset[str]) -> Any:
     del copy.graph.sparse_initializer[:]
     copy.graph.sparse_initializer.extend(s for s in source.model.graph.sparse_initializer if s.values.name not in names)
     return copy
+
+
+def with_independent_dims(source: Source, bound: Collection[str]) -> Source:
+    """A model whose inputs may have other sizes where their dims have one name, as onnxruntime lets them; the names in `bound` keep their
+    meaning."""
+    import onnx
+
+    copy = onnx.ModelProto()
+    copy.CopyFrom(source.model)
+    seen: set[str] = set()
+    for dim in (
+        d for i in copy.graph.input for d in i.type.tensor_type.shape.dim if d.dim_param and d.dim_param not in bound
+    ):
+        if dim.dim_param in seen:
+            dim.ClearField("dim_param")
+        seen.add(dim.dim_param)
+    return replace(source, model=copy)
+
+
+def declared_shapes(source: Source | None) -> dict[str, list[str]]:
+    """The names of dims of inputs and outputs as the file spells them, empty where a dim has none; nothing where there is no shape."""
+    if source is None:
+        return {}
+    infos = [i for i in (*source.model.graph.input, *source.model.graph.output) if i.type.tensor_type.HasField("shape")]
+    return {i.name: [d.dim_param for d in i.type.tensor_type.shape.dim] for i in infos}
 
 
 def is_undeclared(e: UnsupportedError) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -16,7 +17,7 @@ from anyshape.frontends.onnx.maps import with_maps
 from anyshape.frontends.onnx.named_values import overridable
 from anyshape.frontends.onnx.simplified import simplify
 from anyshape.frontends.onnx.writing import write_model
-from anyshape.onnxruntime.arguments import argument, misfits
+from anyshape.onnxruntime.arguments import argument, misfits, unequal_dims
 from anyshape.onnxruntime.binding import IOBinding
 from anyshape.onnxruntime.capi.onnxruntime_pybind11_state import (
     Fail,
@@ -31,7 +32,14 @@ from anyshape.onnxruntime.capi.onnxruntime_pybind11_state import (
 from anyshape.onnxruntime.description import ModelMetadata, NodeArg, described, described_maps
 from anyshape.onnxruntime.log import ignored
 from anyshape.onnxruntime.memory import SessionMemory
-from anyshape.onnxruntime.model_file import free_dimensions, is_undeclared, read_source, without_defaults
+from anyshape.onnxruntime.model_file import (
+    declared_shapes,
+    free_dimensions,
+    is_undeclared,
+    read_source,
+    with_independent_dims,
+    without_defaults,
+)
 from anyshape.onnxruntime.options import RunOptions, SessionOptions
 from anyshape.onnxruntime.profiling import Profiler
 from anyshape.onnxruntime.providers import PROVIDER, check_providers
@@ -39,7 +47,7 @@ from anyshape.onnxruntime.translation import entry, translated
 from anyshape.onnxruntime.values import OrtValue
 from anyshape.public import short
 from anyshape.strings import as_objects
-from anyshape.types import ListType
+from anyshape.types import ListType, TensorType
 from anyshape.vm import Executable, compile
 from anyshape.vm.compiling.options import CompileOptions, Options
 
@@ -62,6 +70,8 @@ class InferenceSession:
         not run."""
         check_providers(providers, provider_options)
         self._model = path_or_bytes
+        self._model_path = os.fspath(path_or_bytes) if isinstance(path_or_bytes, str | os.PathLike) else None
+        """Read by `optimum`, which copies a model's file when it is saved"""
         self._source = read_source(path_or_bytes)
         self._settings = SessionOptions() if sess_options is None else sess_options
         self._settings._heed()
@@ -86,6 +96,8 @@ class InferenceSession:
         )
         self._defaults = sorted(overridable(self._source.model)) if self._source is not None else []
         self._overriding: dict[frozenset[str], Executable] = {}
+        self._independent: Executable | None = None
+        self._spelled = declared_shapes(self._source)
         self._lock = threading.Lock()
         if self._settings.optimized_model_filepath and self._source is not None:
             write_model(simplify(path_or_bytes, self._dims), self._settings.optimized_model_filepath)
@@ -94,15 +106,18 @@ class InferenceSession:
 
     @entry
     def get_inputs(self) -> list[NodeArg]:
-        return [described(*pair) for pair in zip(self.executable.input_names, self.executable.input_types)]
+        return [self._described(*pair) for pair in zip(self.executable.input_names, self.executable.input_types)]
 
     @entry
     def get_outputs(self) -> list[NodeArg]:
         types = zip(self.executable.output_names, self.executable.output_types)
         return [
-            described_maps(name, t, self._columns[name]) if name in self._columns else described(name, t)
+            described_maps(name, t, self._columns[name]) if name in self._columns else self._described(name, t)
             for name, t in types
         ]
+
+    def _described(self, name: str, t: TensorType) -> NodeArg:
+        return described(name, t, self._spelled.get(name, ()))
 
     @entry
     def get_overridable_initializers(self) -> list[NodeArg]:
@@ -358,6 +373,28 @@ class InferenceSession:
         types = dict(zip(executable.input_names, executable.input_types))
         arguments = {n: argument(v, types[n]) for n, v in feed.items()}
         try:
+            return self._run_by(executable, arguments, run_options, places)
+        except ShapeError as e:
+            if misfits(arguments, types):
+                raise error(InvalidArgument, e) from e
+            names = unequal_dims(arguments, types) if executable is self.executable and self._source is not None else []
+            if not names:
+                raise translated(e) from e
+            ignored(f"that the model names dims of several inputs {', '.join(names)}", "a call has unequal ones")
+            try:
+                return self._run_by(self._with_independent_dims(), arguments, run_options, places)
+            except AnyshapeError:
+                raise translated(e) from e
+
+    def _run_by(
+        self,
+        executable: Executable,
+        arguments: Mapping[str, Any],
+        run_options: RunOptions | None,
+        places: Mapping[str, Any] | None,
+    ) -> list[Any]:
+        """Runs an executable with the limits of memory and the options of the run."""
+        try:
             if self._memory.is_unlimited and (run_options is None or not run_options._shrinks):
                 if run_options is not None:
                     executable = run_options._heed(executable, self._memory.arenas)
@@ -366,8 +403,6 @@ class InferenceSession:
                 return self._timed(running, arguments, places)
         except Cancelled as e:
             raise error(Fail, "Exiting due to terminate flag being set to true.") from e
-        except ShapeError as e:
-            raise (error(InvalidArgument, e) if misfits(arguments, types) else translated(e)) from e
 
     def _timed(
         self, executable: Executable, arguments: Mapping[str, Any], places: Mapping[str, Any] | None
@@ -376,6 +411,14 @@ class InferenceSession:
         if self._profiler is not None:
             return self._profiler.timed(lambda: executable.run(arguments, places))
         return executable.run(arguments, places)
+
+    def _with_independent_dims(self) -> Executable:
+        """The executable of the model for sizes that are unequal where inputs name them alike, as onnxruntime runs it."""
+        with self._lock:
+            if self._independent is None:
+                assert self._source is not None
+                self._independent = self._compiled(with_independent_dims(self._source, self._dims))
+            return self._independent
 
     def _executable_for(self, overridden: frozenset[str]) -> Executable:
         """The executable that takes these inputs besides those without a default."""

@@ -1,35 +1,56 @@
-"""Narrowing: both factors of every contraction of f32 are rounded to bf16, and summed up in f32 as before.
+"""Narrowing: both factors of every contraction of f32 are rounded to bf16 or f16, and summed up in f32 as before.
 
 In: a schedule. Out: the schedule with such equations, and the nodes that have one. What a contraction is, says
-`kernel_model/contractions.py`; nothing else is rounded. Factors that are floats of 16 bits in memory stay as they are.
+`kernel_model/contractions.py`; nothing else is rounded. Factors that are floats of 16 bits in memory stay as they are. A factor that is an
+element of a constant becomes one of a constant of f16, which takes half the memory; for bf16 the matrix product packs constants itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from anyshape.dtypes import F32
-from anyshape.equations import Equation
-from anyshape.equations.expr import Expr, Reduce, Var, apply, reduce_node
+import numpy as np
+
+from anyshape.dtypes import F16, F32
+from anyshape.equations import Equation, Tensor
+from anyshape.equations.expr import Apply, Expr, Read, Reduce, Var, apply, cast, read, reduce_node
 from anyshape.equations.traversal import replace_node, walk
-from anyshape.graph.value import Node
+from anyshape.graph.value import Node, Value, constant
 from anyshape.kernel_model.contractions import EXPRESSIONS, ROUND, Contraction, as_stored, contraction_of
 from anyshape.passes.steps import KernelStep, RegionStep, Schedule, ScheduleStep, TableStep
+from anyshape.precision import Narrow
 
 
-def narrowed(schedule: Schedule, is_kept: Callable[[Node], bool] = lambda node: False) -> tuple[Schedule, list[Node]]:
+def _through_f16(x: Expr) -> Expr:
+    return cast(cast(x, F16), F32)
+
+
+def _to_bf16(x: Expr) -> Expr:
+    return apply(ROUND, x)
+
+
+ROUNDED: Mapping[Narrow, Callable[[Expr], Expr]] = {"bf16": _to_bf16, "f16": _through_f16}
+"""A factor of f32 as it is multiplied, by precision"""
+
+
+def narrowed(
+    schedule: Schedule, precision: Narrow, is_kept: Callable[[Node], bool] = lambda node: False
+) -> tuple[Schedule, list[Node]]:
     """The schedule with all its contractions of f32 narrowed, those of regions too, and the nodes in which there are any. Those of a node
     that `is_kept` stay as they are; it is asked once about each that has contractions."""
-    pass_ = _Narrowing(is_kept)
+    pass_ = _Narrowing(precision, is_kept)
     return pass_.of_schedule(schedule), [node for node, kept in pass_.nodes.items() if not kept]
 
 
 class _Narrowing:
-    def __init__(self, is_kept: Callable[[Node], bool]) -> None:
+    def __init__(self, precision: Narrow, is_kept: Callable[[Node], bool]) -> None:
+        self.precision: Narrow = precision
         self.is_kept = is_kept
         self.nodes: dict[Node, bool] = {}
         """Nodes with contractions, and whether these stay as they are."""
+        self.constants: dict[Value, Value] = {}
+        """Constants of f16 in place of those of f32; several kernels may read one."""
 
     def of_schedule(self, schedule: Schedule) -> Schedule:
         return replace(schedule, steps=tuple(map(self.of_step, schedule.steps)))
@@ -45,10 +66,45 @@ class _Narrowing:
         return step
 
     def of_kernel(self, step: KernelStep) -> KernelStep:
-        return replace(step, equations=tuple(self.of_equation(q, step) for q in step.equations))
+        return self.with_narrow_constants(
+            replace(step, equations=tuple(self.of_equation(q, step) for q in step.equations))
+        )
+
+    def with_narrow_constants(self, step: KernelStep) -> KernelStep:
+        """The step that reads constants of f16 where it rounds elements of constants to these."""
+        constants = {t: v for v, t in step.tensors.items() if v.constant is not None}
+        own: dict[Tensor, Tensor] = {}
+        reads: dict[Expr, Expr] = {}
+        for e in (e for q in step.equations for e in walk(q.value)):
+            x = e.args[0] if isinstance(e, Apply) and e.op == "cast" and e.dtype is F16 else None
+            if isinstance(x, Read) and x.tensor in constants and x.dtype is F32:
+                narrow = own.setdefault(x.tensor, replace(x.tensor, dtype=F16))
+                reads[e] = read(narrow, x.index, None if x.outside is None else cast(x.outside, F16))
+        if not reads:
+            return step
+        values = {t: self.narrow_constant(constants[t]) for t in own}
+        equations = tuple(replace(q, value=replace_node(q.value, reads)) for q in step.equations)
+        left = {e.tensor for q in equations for e in walk(q.value) if isinstance(e, Read)}
+        gone = {constants[t] for t in own if t not in left}
+        return replace(
+            step,
+            equations=equations,
+            inputs=(*(v for v in step.inputs if v not in gone), *values.values()),
+            tensors={
+                **{v: t for v, t in step.tensors.items() if v not in gone},
+                **{values[t]: narrow for t, narrow in own.items()},
+            },
+        )
+
+    def narrow_constant(self, v: Value) -> Value:
+        if v not in self.constants:
+            assert v.constant is not None
+            with np.errstate(over="ignore"):  # beyond the largest f16 is infinity
+                self.constants[v] = constant(v.constant.astype(np.float16))
+        return self.constants[v]
 
     def of_equation(self, q: Equation, step: KernelStep) -> Equation:
-        equation = narrowed_equation(q)
+        equation = narrowed_equation(q, self.precision)
         if equation is q:
             return q
         node = q.maker if isinstance(q.maker, Node) else step.nodes[0]
@@ -57,11 +113,11 @@ class _Narrowing:
         return q if self.nodes[node] else equation
 
 
-def narrowed_equation(q: Equation) -> Equation:
+def narrowed_equation(q: Equation, precision: Narrow) -> Equation:
     """The equation with its contractions narrowed; the equation itself if it has none."""
     rounded: dict[Expr, Expr] = {}
     for c in contractions_of_f32(q.value):
-        a, b = (apply(ROUND, replace_node(x, rounded)) for x in c.factors)
+        a, b = (ROUNDED[precision](replace_node(x, rounded)) for x in c.factors)
         rounded[c.term] = reduce_node("sum", c.summed, a * b, None, F32)
     return replace(q, value=replace_node(q.value, rounded)) if rounded else q
 

@@ -6,9 +6,9 @@ In: a model. Out: a model with the same inputs and outputs, and what each weight
     weight_uses       which nodes multiply rows by a constant, or look rows of one up: read off that equation
     rounding          a matrix as codes, scales and zero points, by groups of each row
     narrow_nodes      the one table of ONNX nodes that take weights in few bits
+    report            what became of each weight, for people and as data
     narrowing         the graph with these nodes
     measuring         what that changes, on inputs of the user
-    report            all of it for people
     quantising        `quantise`
 """
 

@@ -32,6 +32,7 @@ from anyshape.graph.unused_names import unused
 from anyshape.graph.value import Value
 from anyshape.quantisation.narrow_nodes import CONTRIB, FORMATS, CodeStore, NarrowForm, NarrowNodes, Replaced
 from anyshape.quantisation.node_equation import MOST_NODES, is_permutation, node_equation
+from anyshape.quantisation.report import KeptReport, WeightReport
 from anyshape.quantisation.rounding import Rounding, chunks
 from anyshape.quantisation.weight_uses import WEIGHT_DTYPES, WeightUse, weight_use
 from anyshape.types import ListType
@@ -52,29 +53,13 @@ class Selection:
 
 @dataclass(frozen=True, kw_only=True)
 class NarrowedWeight:
-    """A node with a narrow weight; `before` and `after` are bytes. `inside` is the place of its graph, empty for the model's own."""
+    """A node with a narrow weight, and what is reported of it. `result` is the name of what it computes, `inside` the place of its graph,
+    empty for the model's own."""
 
-    node: str
-    weight: str
-    operator: str
-    decodes: bool
-    shape: tuple[int, ...]
-    before: int
-    after: int
-    error: float
+    report: WeightReport
     result: str
     inside: str
     written: NarrowNodes
-
-
-@dataclass(frozen=True, kw_only=True)
-class KeptWeight:
-    """A constant of floats that stays as it is, and why."""
-
-    node: str
-    weight: str
-    size: int
-    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +68,7 @@ class NarrowedModel:
 
     model: Any
     narrowed: Sequence[NarrowedWeight]
-    kept: Sequence[KeptWeight]
+    kept: Sequence[KeptReport]
     unmatched: Sequence[str]
     """Patterns to keep that no weight and no node matches"""
     before: int
@@ -115,7 +100,7 @@ class _WeightNarrowing:
         self.store = CodeStore(selection.how, self._add, lambda name: unused(name, self.taken))
         self.opset = max((o.version for o in read.model.opset_import if o.domain in ("", "ai.onnx")), default=1)
         self.narrowed: list[NarrowedWeight] = []
-        self.kept: list[KeptWeight] = []
+        self.kept: list[KeptReport] = []
         self.matched: set[str] = set()
         """Patterns to keep that something matches"""
         self.producers: dict[str, dict[str, Any]] = {}
@@ -154,7 +139,7 @@ class _WeightNarrowing:
 
     def _declare(self, new: Any) -> None:
         """Imports the domain of the nodes, and makes a version of the file format in which initializers need not be inputs."""
-        if any(w.decodes for w in self.narrowed) and all(o.domain != CONTRIB for o in new.opset_import):
+        if any(w.report.decodes for w in self.narrowed) and all(o.domain != CONTRIB for o in new.opset_import):
             new.opset_import.add(domain=CONTRIB, version=1)
         if self.narrowed and new.ir_version < SINCE_DEFAULTS:
             old = self.read.model.graph
@@ -208,7 +193,7 @@ class _WeightNarrowing:
                         self._keep(spell_node(node), node.output[0], _bytes_of(a.t), reason)
 
     def _keep(self, node: str, weight: str, size: int, reason: str) -> None:
-        self.kept.append(KeptWeight(node=node, weight=weight, size=size, reason=reason))
+        self.kept.append(KeptReport(node=node, weight=weight, bytes=size, reason=reason))
 
     # nodes
 
@@ -247,16 +232,18 @@ class _WeightNarrowing:
         weight = replaced.use.weight
         self.narrowed.append(
             NarrowedWeight(
-                node=where,
-                weight=replaced.name,
-                operator=form.operator,
-                decodes=form.decodes,
-                shape=tuple(
-                    replaced.use.sizes[replaced.use.order.index(axis)] for axis in range(len(replaced.use.order))
+                report=WeightReport(
+                    node=where,
+                    weight=replaced.name,
+                    operator=form.operator,
+                    decodes=form.decodes,
+                    shape=tuple(
+                        replaced.use.sizes[replaced.use.order.index(axis)] for axis in range(len(replaced.use.order))
+                    ),
+                    before=_size(weight),
+                    after=sum(len(t.raw_data) for t in self.added[count:]),
+                    error=written.error,
                 ),
-                before=_size(weight),
-                after=sum(len(t.raw_data) for t in self.added[count:]),
-                error=written.error,
                 result=node.output[0],
                 inside=known.inside,
                 written=written,

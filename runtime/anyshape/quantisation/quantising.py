@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from anyshape.public import edge
 from anyshape.quantisation.measuring import errors_on
 from anyshape.quantisation.narrow_nodes import FORMATS, GROUPS
 from anyshape.quantisation.narrowing import NarrowedModel, NarrowedWeight, Selection, narrowed_model
-from anyshape.quantisation.report import KeptReport, QuantisationReport, WeightReport
+from anyshape.quantisation.report import QuantisationReport
 from anyshape.quantisation.rounding import METHODS, Rounding
 from anyshape.wording import counted
 
@@ -63,8 +64,10 @@ def quantise(
         group=selection.how.group if grouped else None,
         symmetric=symmetric,
         method=method,
-        narrowed=[_reported(w, None if w.inside else of_nodes.get(w.result)) for w in narrow.narrowed],
-        kept=[KeptReport(node=k.node, weight=k.weight, bytes=k.size, reason=k.reason) for k in narrow.kept],
+        narrowed=[
+            replace(w.report, output_error=None if w.inside else of_nodes.get(w.result)) for w in narrow.narrowed
+        ],
+        kept=narrow.kept,
         before=narrow.before,
         after=narrow.after,
         outputs=outputs,
@@ -103,7 +106,7 @@ def _demand_matched(narrow: NarrowedModel, least: int) -> None:
     """Raises ArgumentError for a pattern that keeps nothing: a weight that was to stay would be narrow."""
     if not narrow.unmatched:
         return
-    names = dict.fromkeys([*(w.weight for w in narrow.narrowed), *(k.weight for k in narrow.kept)])
+    names = dict.fromkeys([*(w.report.weight for w in narrow.narrowed), *(k.weight for k in narrow.kept)])
     listed = ", ".join([*list(names)[:MOST_LISTED], *["…"] * (len(names) > MOST_LISTED)]) or "none"
     raise ArgumentError(
         f"keep: {', '.join(map(repr, narrow.unmatched))} matches no weight of at least {least} bytes, and no node that uses one; "
@@ -111,22 +114,8 @@ def _demand_matched(narrow: NarrowedModel, least: int) -> None:
     )
 
 
-def _reported(w: NarrowedWeight, output_error: float | None) -> WeightReport:
-    return WeightReport(
-        node=w.node,
-        weight=w.weight,
-        operator=w.operator,
-        decodes=w.decodes,
-        shape=w.shape,
-        before=w.before,
-        after=w.after,
-        error=w.error,
-        output_error=output_error,
-    )
-
-
 def _notes(narrowed: Sequence[NarrowedWeight]) -> Iterator[str]:
-    wide = sum(not w.decodes for w in narrowed)
+    wide = sum(not w.report.decodes for w in narrowed)
     if wide:
         verb = "is" if wide == 1 else "are"
         yield f"{counted(wide, 'weight')} before a DequantizeLinear {verb} narrow in the file, and floats once the model is loaded"

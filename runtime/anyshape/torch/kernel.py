@@ -25,7 +25,8 @@ from anyshape.torch.graph import fixed_sizes, flat, has_ranks, size_operand
 from anyshape.torch.kinds import Kind, Kinds, TensorKind, described, value_kind
 from anyshape.torch.schema import Argument
 from anyshape.types import TensorType
-from anyshape.vm.executable.executable import Executable, compile
+from anyshape.vm.executable.entry import compile
+from anyshape.vm.executable.executable import Executable
 
 MOST_NUMBERS = 4
 """The choices of integers for which there is an executable each"""

@@ -19,7 +19,8 @@ that nothing defines compile raises UnsupportedError. All executors agree to the
 """
 
 from anyshape.vm.compiling.options import Options
-from anyshape.vm.executable.executable import Executable, compile
+from anyshape.vm.executable.entry import compile
+from anyshape.vm.executable.executable import Executable
 from anyshape.vm.program.disassemble import disassemble
 from anyshape.vm.program.table import Program
 

@@ -21,8 +21,9 @@ from anyshape.custom_ops.c_interface import ELEMENT_TYPES
 from anyshape.custom_ops.c_tables import OpKernel, name_of
 from anyshape.custom_ops.calls import demand_comparable
 from anyshape.dtypes import DType, from_numpy
-from anyshape.errors import AnyshapeError
+from anyshape.errors import AnyshapeError, UnsupportedError
 from anyshape.properties import Example
+from anyshape.vm.compiling.plans import undetermined
 from anyshape.vm.export import export_target
 from anyshape.vm.export.interface import interface
 from anyshape_testing.calls.call import Call
@@ -73,6 +74,8 @@ def case_of(op: str, e: Example) -> Case | str:
         try:
             demand_comparable(kernel)
             interface(kernel.function, "op")
+            if undetermined(kernel.function):
+                raise UnsupportedError(f"{op}: a rank is known at run time only")
         except AnyshapeError as refused:
             said = str(refused).partition("\n")[0]
         else:

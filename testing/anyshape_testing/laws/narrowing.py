@@ -1,4 +1,4 @@
-"""The law of narrowed contractions: an op compiled for precision bf16 gives what an interpreter gives that rounds the same factors.
+"""The law of narrowed contractions: an op compiled for bf16 or f16 gives what an interpreter gives that rounds the same factors.
 
 In: an op that has a contraction of f32. Out: nothing, or an AssertionError. Where all factors are elements of operands, the two differ by
 the order of f32 sums alone, and by numbers below the smallest normal one, which may be taken for 0: results are as close as those of the
@@ -8,7 +8,8 @@ exact op in law 1b. A factor that is computed may differ by its last bit, and ro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from anyshape.equations.traversal import walk
 from anyshape.errors import TypeRelationError, UnsupportedError
 from anyshape.graph.value import Node
 from anyshape.passes.narrowing import contractions_of_f32, narrowed_equation
+from anyshape.precision import Narrow
 from anyshape.properties import Property
 from anyshape_testing.calls.call import Call
 from anyshape_testing.calls.examples import shown
@@ -35,9 +37,9 @@ from anyshape_testing.running.accounting import Record
 from anyshape_testing.running.random_calls import on_random_calls
 
 Array = NDArray[Any]
-NEIGHBOURS = 2.0**-6
-"""The allowed error, relative to the largest element, where a factor of each sum may be another bf16, 2**-8 of itself away: some of the
-factors of a few sums one behind the other."""
+NEIGHBOURS: Mapping[Narrow, float] = {"bf16": 2.0**-6, "f16": 2.0**-9}
+"""The allowed error, relative to the largest element, where a factor of each sum may be another bf16, 2**-8 of itself away, or another f16,
+2**-11: some of the factors of a few sums one behind the other."""
 NEAR_ONE = 2.0**10
 """The largest magnitude of operands where results are compared by their largest element."""
 _compiled: Cached[anyshape.Executable | None] = Cached(100)
@@ -48,7 +50,9 @@ def has_contractions(p: Property) -> bool:
     return any(contractions_of_f32(q.value) for node in shown(p) for q in equations_below(node))
 
 
-def contractions_are_narrowed(op: str, record: Record, share: int = 1, least: int = 1) -> None:
+def contractions_are_narrowed(
+    op: str, record: Record, share: int = 1, least: int = 1, precision: Narrow = "bf16"
+) -> None:
     """Runs the law on random calls of an op that `has_contractions`, of which at least `least` have one."""
 
     def body(c: Call) -> bool:
@@ -56,36 +60,46 @@ def contractions_are_narrowed(op: str, record: Record, share: int = 1, least: in
         stated = equations_below(node)
         if not any(contractions_of_f32(q.value) for q in stated):
             return False
-        executable = _compiled.of(program_key(c, static=True), lambda: narrow(c))
+        executable = _compiled.of((precision, program_key(c, static=True)), lambda: narrow(c, precision))
         if executable is None:
             return False
         got = run_alike(executable, arguments(c, static=True))
-        return agrees(got, Eager(restated=narrowed_equation).run(node, operands_of(c)), c, node)
+        restated = partial(narrowed_equation, precision=precision)
+        return agrees(got, Eager(restated=restated).run(node, operands_of(c)), c, node, precision)
 
     on_random_calls(op, "contractions are narrowed", record, body, share=share, least=least)
 
 
-def narrow(c: Call) -> anyshape.Executable | None:
-    """The call compiled for bf16; None where symbols are refused."""
+def narrow(c: Call, precision: Narrow) -> anyshape.Executable | None:
+    """The call compiled for a narrow precision; None where symbols are refused."""
     try:
-        return anyshape.compile(program(c, static=True), precision="bf16")
+        return anyshape.compile(program(c, static=True), precision=precision)
     except (TypeRelationError, UnsupportedError):
         return None
 
 
-def agrees(got: list[Array], want: list[Array], c: Call, node: Node) -> bool:
+def agrees(got: list[Array], want: list[Array], c: Call, node: Node, precision: Narrow) -> bool:
     """Raises AssertionError unless results are as close as the factors allow; returns whether an element was compared."""
-    what = "native against interpreter, in bf16"
+    what = f"native against interpreter, in {precision}"
     if node.op.composition is None and are_of_operands(equations_below(node)):
         return same(got, want, c, node, what)
     if not all(np.abs(a.astype(np.float64)).max(initial=0.0) <= NEAR_ONE for a in c.flat_inputs() if is_float(a)):
         return False
+    allowed = NEIGHBOURS[precision] * steps_in_a_row(node) ** 0.5
     for k, (g, w) in enumerate(zip(got, want, strict=True)):
-        assert within_neighbours(g, w), f"{what}, output {k} of {node.op.full_name}: {g} against {w}"
+        assert within_neighbours(g, w, allowed), f"{what}, output {k} of {node.op.full_name}: {g} against {w}"
     return any(w.size for w in want)
 
 
-def within_neighbours(got: Array, want: Array) -> bool:
+def steps_in_a_row(node: Node) -> int:
+    """The most steps of a recurrence: what one rounds to another neighbour, all after it depend on."""
+    recurring = [
+        q for q in equations_below(node) if any(isinstance(e, Read) and e.tensor is q.target for e in walk(q.value))
+    ]
+    return max((n for q in recurring for n in q.target.shape if isinstance(n, int)), default=1)
+
+
+def within_neighbours(got: Array, want: Array, allowed: float) -> bool:
     """Whether results differ by no more than factors that are rounded to another neighbour."""
     if got.shape != want.shape:
         return False
@@ -94,7 +108,7 @@ def within_neighbours(got: Array, want: Array) -> bool:
     g, w = got.astype(np.float64), want.astype(np.float64)
     largest = np.abs(w[np.isfinite(w)]).max(initial=0.0)
     with np.errstate(invalid="ignore"):
-        close = (np.abs(g - w) <= NEIGHBOURS * largest) | (g == w) | (np.isnan(g) & np.isnan(w))
+        close = (np.abs(g - w) <= allowed * largest) | (g == w) | (np.isnan(g) & np.isnan(w))
     return bool(close.all())
 
 

@@ -29,11 +29,18 @@ class Source:
     weights: Mapping[int, memoryview] = field(default_factory=dict)
     """raw data of initializers by their position, where it stayed in the mapped file"""
 
+    @property
+    def model_proto(self) -> Any:
+        """The model under the name by which `compile` takes it, as that of an ONNXProgram of PyTorch."""
+        return self.model
+
 
 def read_model(source: Any) -> Source:
-    """Parses a model; `source` as in `load`. Raises ModelError where the file cannot be read or is not an ONNX model."""
+    """Parses a model; `source` as in `load`, or parsed already. Raises ModelError where the file cannot be read or is not an ONNX model."""
     import onnx
 
+    if isinstance(source, Source):
+        return source
     source = getattr(source, "model_proto", source)  # torch.onnx.ONNXProgram
     if isinstance(source, onnx.ModelProto):
         read = Source(source, "model", None)

@@ -27,7 +27,7 @@ from anyshape.graph.unused_names import unused
 from anyshape.graph.value import Value
 from anyshape.public import edge
 from anyshape.rules import Check
-from anyshape.vm.executable.executable import torch_kind
+from anyshape.vm.executable.entry import torch_kind
 from anyshape.vm.report.causes import Causes, symbols_of
 
 

@@ -22,7 +22,8 @@ from anyshape.frontends.torch.symbols import Symbols, ranges_of
 from anyshape.graph.building import function, input
 from anyshape.graph.value import Value, constant
 from anyshape.types import TensorType
-from anyshape.vm.executable.executable import Executable, compile
+from anyshape.vm.executable.entry import compile
+from anyshape.vm.executable.executable import Executable
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,8 @@ from anyshape.frontends.torch.program import (
     whole_recurrences,
 )
 from anyshape.public import short
-from anyshape.vm.executable.executable import Executable, compile
+from anyshape.vm.executable.entry import compile
+from anyshape.vm.executable.executable import Executable
 
 
 def compile_torch(

@@ -172,14 +172,14 @@ class _Driver:
 
     def _is_tall(self, nparts: Val) -> Val:
         """Whether rows are shared out: where there are enough for each part, and, unless every part had to compute A, where that is no less
-        even than columns. A B that is widened for several tiles would be widened by every part."""
+        even than columns. A B that is computed, or widened for several tiles, would be so by every part."""
         f, tiles = self.f, self.tiles
         if self.spec.rows_done:
             return const(I1, 1)
         enough = f.compare("ge", self.m, f.mul(nparts, tiles.rows))
         if isinstance(self.spec.a, Strided):
             enough = f.and_(enough, self._is_even(nparts))
-        if self.spec.widens_b(f.target):
+        if isinstance(self.spec.b, Packed) or self.spec.widens_b(f.target):
             enough = f.and_(enough, f.compare("lt", self.n, f.mul(nparts, tiles.columns)))
         return f.or_(enough, f.compare("ge", self.m, self.n))
 

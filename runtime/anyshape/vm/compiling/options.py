@@ -40,8 +40,9 @@ class Options:
     `dump`: stages printed to stderr. `verify`: check the graph's invariants between stages. `repair`: an ONNX model that the
     standard refuses is taken for what it most likely means, and the report says how. `threads`: how many may work on one kernel, at most
     and by default (0) as many as this process may use processors; results do not depend on it. `growth`: the most by which an algorithm
-    with fewer products may multiply the bound of rounding errors, 0 for none (docs/lowering.md). `precision`: "bf16" rounds what
-    contractions of f32 multiply to bf16, and nothing else (docs/precision.md), but in `exact_nodes`, as `Report.narrowed` names them.
+    with fewer products may multiply the bound of rounding errors, 0 for none (docs/lowering.md). `precision`: "bf16" and "f16" round
+    what contractions of f32 multiply to that dtype, and nothing else (docs/precision.md), but in `exact_nodes`, as `Report.narrowed` names
+    them.
     `max_memory`: the most bytes that a call may need for intermediate values and results. `recorder`: the recorder of kernels, for
     `profile`."""
 

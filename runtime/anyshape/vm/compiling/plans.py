@@ -27,6 +27,7 @@ from anyshape.graph.value import Node
 from anyshape.logs import COMPILE
 from anyshape.passes.factors import bytes_of_factors
 from anyshape.passes.steps import Schedule
+from anyshape.precision import NARROW, Narrow
 from anyshape.types import FunctionType, ListType, TensorType
 from anyshape.vm.compiling.executors import expect_results, make_executor
 from anyshape.vm.compiling.generate import generate, generate_function
@@ -214,15 +215,16 @@ class Compiler:
     def _schedule(self, f: Function) -> Schedule:
         with self.report.phase("fuse"):
             schedule: Schedule = fused(f) if self.options.fuse else one_step_per_node(f)
-            if self.options.precision != "exact":
-                schedule = self._narrowed(schedule)
+            for precision in NARROW:
+                if self.options.precision == precision:
+                    schedule = self._narrowed(schedule, precision)
         if "schedule" in self.options.dump:
             self.options.show("schedule", f.name, spell_schedule(schedule))
         self.report.steps += len(schedule.steps)
         return schedule
 
-    def _narrowed(self, schedule: Schedule) -> Schedule:
-        """The schedule of which contractions multiply bf16; the report names the nodes of the first program that have one."""
+    def _narrowed(self, schedule: Schedule, precision: Narrow) -> Schedule:
+        """The schedule of which contractions multiply rounded factors; the report names the nodes of the first program that have one."""
         from anyshape.passes.narrowing import narrowed
 
         names = _NodeNames()
@@ -234,7 +236,7 @@ class Compiler:
             kept.append(names.of(node))
             return True
 
-        schedule, nodes = narrowed(schedule, is_kept)
+        schedule, nodes = narrowed(schedule, precision, is_kept)
         if not self.report.programs:
             self.report.narrowed += map(names.of, nodes)
             self.report.kept_exact += kept

@@ -19,7 +19,8 @@ from anyshape.files import is_saved
 from anyshape.policies import PolicyArgument, size_policy
 from anyshape.public import edge
 from anyshape.vm.compiling.options import CompileOptions
-from anyshape.vm.executable.executable import Executable, compile
+from anyshape.vm.executable.entry import compile
+from anyshape.vm.executable.executable import Executable
 from anyshape.vm.report.size_variants import SizeVariant
 from anyshape.vm.run.recorder import Recorder, Sample
 

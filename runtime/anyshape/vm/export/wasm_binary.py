@@ -62,14 +62,10 @@ class BinaryReader:
                 return number
 
     def signed(self) -> int:
-        """A number in LEB128 whose last bit but one of its last byte is the sign."""
-        number = shift = 0
-        while True:
-            byte = self.byte()
-            number |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return number - (1 << shift) * (byte >> 6 & 1)
+        """A number in LEB128 whose highest bit of data is the sign."""
+        start, number = self.at, self.number()
+        bits = 7 * (self.at - start)
+        return number - (number >> bits - 1 << bits)
 
     def bytes(self, count: int) -> bytes:
         self.at += count
