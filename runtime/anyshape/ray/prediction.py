@@ -16,7 +16,7 @@ from anyshape.errors import ArgumentError, ColumnError
 from anyshape.public import edge, short
 from anyshape.ray.model_file import ModelFile, bytes_of, header_of
 from anyshape.tables.table_model import MAX_BATCH, TablePlan, mapping_with_results, plan_table
-from anyshape.vm.executable.executable import Executable, compile
+from anyshape.vm import Executable, compile
 from anyshape.vm.executable.saved import load
 from anyshape.wording import counted
 
