@@ -17,6 +17,7 @@ TORCH      ?= torch==2.13.0+cpu
 TORCH_VENV ?= .venv-torch
 SERVE_VENV ?= .venv-serve
 NETRON_VENV ?= .venv-netron
+RAY_VENV   ?= .venv-ray
 OPTIMUM_VENV ?= .venv-optimum
 DOCS_VENV  ?= .venv-docs
 EDITOR_VENV ?= .venv-editor
@@ -29,7 +30,7 @@ export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/bytecode
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run retrain gen check test test-long test-torch test-serve test-editor vscode test-optimum test-netron torch-page test-export test-playground test-targets docs playground fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
+.PHONY: help setup run retrain gen check test test-long test-torch test-serve test-ray test-editor vscode test-optimum test-netron torch-page test-export test-playground test-targets docs playground fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -96,6 +97,9 @@ vscode:  ## the extension for VS Code, editors/vscode/*.vsix, by npm
 test-netron: $(NETRON_VENV)/.anyshape-netron  ## netron, in an environment of its own, opens what `simplify` writes of every model of ONNX's tests; it needs node
 	ANYSHAPE_LONG=1 $(NETRON_VENV)/bin/python -m pytest tests/frontends/test_netron.py
 
+test-ray: $(RAY_VENV)/.anyshape-ray  ## the tests of `anyshape batch` and of clusters of Ray, in an environment of their own, with a worker and a node that are lost
+	$(RAY_VENV)/bin/python -m pytest tests/tables
+
 test-optimum: $(OPTIMUM_VENV)/.anyshape-optimum  ## optimum's classes with anyshape.onnxruntime for onnxruntime, in an environment of their own; two minutes
 	$(OPTIMUM_VENV)/bin/python -m pytest tests/optimum
 
@@ -120,6 +124,11 @@ $(EDITOR_VENV)/.anyshape-editor: pyproject.toml generator/pyproject.toml testing
 $(NETRON_VENV)/.anyshape-netron: pyproject.toml generator/pyproject.toml testing/pyproject.toml
 	$(PYTHON) -m venv $(NETRON_VENV)
 	$(NETRON_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,onnx,test]' --editable generator --editable testing netron
+	@touch $@
+
+$(RAY_VENV)/.anyshape-ray: pyproject.toml generator/pyproject.toml testing/pyproject.toml
+	$(PYTHON) -m venv $(RAY_VENV)
+	$(RAY_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,ray,test]' --editable generator --editable testing
 	@touch $@
 
 $(OPTIMUM_VENV)/.anyshape-optimum: pyproject.toml generator/pyproject.toml testing/pyproject.toml

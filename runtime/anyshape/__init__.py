@@ -11,7 +11,7 @@ from anyshape.code_version import VERSION
 from anyshape.errors import OUT_OF_MEMORY, library_error
 
 if TYPE_CHECKING:
-    from anyshape import control, errors, lists, onnx_backend, onnxruntime, ops, passes, policies, precision
+    from anyshape import control, errors, lists, onnx_backend, onnxruntime, ops, passes, policies, precision, ray
     from anyshape.equations.entropy import seed
     from anyshape.errors import AnyshapeError
     from anyshape.expansion.gradient import gradients
@@ -48,7 +48,7 @@ _ROOMS = {
     "errors": "anyshape.errors", "ops": "anyshape.ops", "passes": "anyshape.passes",
     "control": "anyshape.control", "lists": "anyshape.lists",
     "onnx_backend": "anyshape.onnx_backend", "onnxruntime": "anyshape.onnxruntime", "policies": "anyshape.policies",
-    "precision": "anyshape.precision",
+    "precision": "anyshape.precision", "ray": "anyshape.ray",
 }  # fmt: skip
 
 __all__ = [
@@ -78,6 +78,7 @@ __all__ = [
     "precision",
     "profile",
     "quantise",
+    "ray",
     "seed",
     "set_affinity",
     "shapes",

@@ -60,6 +60,29 @@ class ArgumentError(AnyshapeError, ValueError):
     Python has it."""
 
 
+class ColumnError(ArgumentError):
+    """A column of a table does not fit the input that it is for: `column`, what was `expected` in each row, and `got`."""
+
+    def __init__(self, column: str, expected: str, got: str) -> None:
+        super().__init__(column, expected, got)
+        self.column, self.expected, self.got = column, expected, got
+
+    def __str__(self) -> str:
+        return str(AnyshapeError(f"column {self.column}: expected {self.expected}, got {self.got}"))
+
+
+class RowError(AnyshapeError):
+    """A model refused a row of a table; `row` is its number, counted from 0 in the table or the batch that `where` names, `reason` what
+    the model said."""
+
+    def __init__(self, row: int, where: str, reason: str) -> None:
+        super().__init__(row, where, reason)
+        self.row, self.where, self.reason = row, where, reason
+
+    def __str__(self) -> str:
+        return str(AnyshapeError(f"row {self.row} of the {self.where}: {self.reason}"))
+
+
 class ParseError(AnyshapeError):
     """Raised for text that does not follow its grammar: a type, a dim, or the text form of a graph."""
 

@@ -6,6 +6,7 @@ import argparse
 import json
 import runpy
 import shlex
+import threading
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -202,6 +203,20 @@ def test_progress_needs_no_thread(monkeypatch):
     monkeypatch.setattr("threading.Thread.start", start)
     with progress("working"):
         pass
+
+
+def test_progress_says_what_is_true_by_then(monkeypatch, capsys):
+    monkeypatch.setattr("anyshape.cli.progress.QUIET", 0.01)
+    count, said = 0, threading.Event()
+
+    def text():
+        said.set()
+        return f"{count} rows"
+
+    with progress(text):
+        count = 7
+        assert said.wait(60)
+    assert "7 rows" in capsys.readouterr().err
 
 
 def test_help_teaches(capsys):

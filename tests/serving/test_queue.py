@@ -14,8 +14,8 @@ import pytest
 import anyshape
 from anyshape import ops
 from anyshape.batching import BatchDim, RowAxis, Unbatched
+from anyshape.batching.joining import joined, key_of, parted, rows_of
 from anyshape.errors import ArgumentError, DeadlineExceeded, ShapeError, UnsupportedError
-from anyshape.serving.joining import joined, key_of, parted, rows_of
 from anyshape.serving.model import CompiledModel, metadata, model_names
 from anyshape.serving.options import ServeOptions
 from anyshape.serving.queue import ModelQueue

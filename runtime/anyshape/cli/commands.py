@@ -67,6 +67,12 @@ def serve_models(args: argparse.Namespace) -> Answer:
     return serve_command(args)
 
 
+def batch_rows(args: argparse.Namespace) -> Answer:
+    from anyshape.cli.batch import batch_command
+
+    return batch_command(args)
+
+
 def export_program(args: argparse.Namespace) -> Answer:
     if args.engine == "torch":
         from anyshape.cli.torch_library import torch_library_command

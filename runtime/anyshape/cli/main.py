@@ -16,7 +16,7 @@ from anyshape.cli.answer import Answer, as_json
 from anyshape.cli.parser import parser
 from anyshape.errors import AnyshapeError, ArgumentError, library_error
 
-_REPEATED = ("at", "dim", "input", "keep", "models", "param", "shape", "solve", "stage")
+_REPEATED = ("at", "columns", "dim", "input", "keep", "models", "outputs", "param", "shape", "solve", "stage")
 """Options that may be passed more than once"""
 
 

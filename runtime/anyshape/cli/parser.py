@@ -10,6 +10,7 @@ from anyshape.cli import arguments
 from anyshape.cli.commands import (
     Command,
     accelerate_model,
+    batch_rows,
     bench_model,
     compile_model,
     diff_model,
@@ -71,6 +72,8 @@ _EXAMPLES = """\
   anyshape export --op softmax --input x='f32[...]' --ranks 1:4 --out softmax
   anyshape export --op softmax,add --ranks 1:4 --for onnxruntime --out ops        custom ops for register_custom_ops_library
   anyshape serve bert.anyshape gpt2=models/gpt2.onnx --port 8080 --grpc-port 8081 --max-batch 16       Open Inference Protocol
+  anyshape batch bert.anyshape texts.parquet scored.parquet --columns input_ids=tokens --columns attention_mask=mask
+  anyshape batch bert.anyshape texts.parquet scored.parquet --address auto --workers 16        on a cluster of Ray
   anyshape show softmax                                  its spec, equations, loops, machine code and speed
   anyshape show dyn.reshape --shape x=4x6 --param newshape='[3, -1]' --stage program
 """
@@ -133,6 +136,7 @@ def parser() -> argparse.ArgumentParser:
     _add_quantise(commands)
     _add_export(commands)
     _add_serve(commands)
+    _add_batch(commands)
     _add_show(commands)
     parser.set_defaults(threads=None, max_memory=None, last=None)
     return parser
@@ -360,6 +364,38 @@ def _add_serve(commands: Commands) -> None:
     one.add_argument("--timeout", type=arguments.share, default=30.0, metavar="S", help="seconds for a request (30)")
     one.add_argument("--drain", type=arguments.share, default=30.0, metavar="S", help="seconds to drain (30)")
     one.set_defaults(command=serve_models)
+
+
+def _add_batch(commands: Commands) -> None:
+    text = "run a model on each row of a table in a file, joining rows of equal shapes without padding"
+    more = (
+        "IN and OUT are .parquet or .jsonl; a row has for each input its value without the batch dim. OUT has the columns of IN and one",
+        "for each output, and appears once it is whole. It needs the extra [ray]. docs/scale.md has all of it.",
+    )
+    one = _parser(commands, "batch", text, *more)
+    one.add_argument("model", metavar="MODEL", help="an ONNX file or a saved model")
+    one.add_argument("source", metavar="IN", help="the table to read")
+    one.add_argument("target", metavar="OUT", help="the table to write")
+    _add_dim(one)
+    _add_repair(one)
+    _add_threads(one)
+    names = "the column of an input (default: the one of its name)"
+    one.add_argument("--columns", action="append", default=[], metavar="INPUT=COLUMN", help=names)
+    kept = "an output to write, and the column for it (default: all, by their names)"
+    one.add_argument("--outputs", action="append", default=[], metavar="OUTPUT=COLUMN", help=kept)
+    rows = "the dim of the inputs that rows are along (default: the batch dim that is proved, else the first)"
+    one.add_argument("--batch-dim", metavar="NAME", help=rows)
+    convert = "accept columns of other dtypes of the same kind, as f64 for f32, if their numbers fit"
+    one.add_argument("--convert", action="store_true", help=convert)
+    whole = arguments.count(1, MOST_CALLS)
+    piece = "rows that are read, run and written at a time, which bounds the memory (1024)"
+    one.add_argument("--rows", type=whole, default=1024, metavar="N", help=piece)
+    one.add_argument("--max-batch", type=whole, default=32, metavar="N", help="the most rows of one call (32)")
+    address = "run on the cluster of Ray at this address (auto: the one of this machine), whose nodes all see IN"
+    one.add_argument("--address", metavar="HOST:PORT", help=address)
+    workers = "with --address: the number of workers (default: one for each processor)"
+    one.add_argument("--workers", type=whole, metavar="N", help=workers)
+    one.set_defaults(command=batch_rows)
 
 
 def _add_export(commands: Commands) -> None:

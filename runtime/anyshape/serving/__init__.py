@@ -6,7 +6,7 @@ with one is a `RefusedRequest` with a status, and the server goes on.
     refusal, options          `RefusedRequest`; limits
     datatypes, tensors        names of dtypes in the protocol; arrays from JSON, from binary data, and back
     request                   one call of a model, whichever protocol it came by
-    model, joining            what a server needs of a model; which requests are one call, and what of its results is whose
+    model                     what a server needs of a model
     queue                     requests of one model, and the thread that runs them
     metrics, service          counters; what both protocols do: limits, deadlines, health
     http_bodies, http         the JSON and binary bodies, and the routes (aiohttp)

@@ -17,8 +17,8 @@ from http import HTTPStatus
 from typing import Protocol
 
 from anyshape.batching import BatchDim
+from anyshape.batching.joining import joined, key_of, parted, rows_of
 from anyshape.errors import AnyshapeError, DeadlineExceeded
-from anyshape.serving.joining import joined, key_of, parted, rows_of
 from anyshape.serving.model import Model
 from anyshape.serving.options import ServeOptions
 from anyshape.serving.refusal import RefusedRequest

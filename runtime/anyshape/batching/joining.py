@@ -7,11 +7,14 @@ that agree in all other sizes, and in the inputs that have no rows, are joined: 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from anyshape.batching import BatchDim
-from anyshape.serving.request import Array
+from anyshape.batching.analysis import BatchDim
+
+Array = NDArray[Any]
 
 
 def rows_of(dim: BatchDim, inputs: Mapping[str, Array]) -> int | None:
