@@ -45,7 +45,7 @@ print("ran from", anyshape.__file__)
 PYTHONS = [sys.executable, *filter(None, os.environ.get("ANYSHAPE_PYTHONS", "").split(os.pathsep))]
 """This interpreter and others, as ANYSHAPE_PYTHONS=/usr/bin/python3.13:/opt/python3.14/bin/python3 names them"""
 RUN_TIME = {"numpy", "llvmlite", "ml_dtypes"}
-EXTRAS = {"onnx", "gen", "torch", "test", "bench", "cross", "serve", "ray", "docs", "lint"}
+EXTRAS = {"editor", "onnx", "gen", "torch", "test", "bench", "cross", "serve", "ray", "docs", "lint"}
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class Numbered(Enum):
+class IntegerValued(Enum):
     """An enumeration of integers."""
 
     def __int__(self) -> int:
@@ -17,10 +17,10 @@ class Numbered(Enum):
         return hash(self.value)
 
 
-class Comparable(Numbered):
+class EqualToIntegers(IntegerValued):
     """An enumeration of integers whose members equal them."""
 
     def __eq__(self, other: object) -> bool:
         return self is other if isinstance(other, type(self)) else bool(self.value == other)
 
-    __hash__ = Numbered.__hash__
+    __hash__ = IntegerValued.__hash__

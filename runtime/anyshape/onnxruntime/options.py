@@ -10,14 +10,14 @@ from weakref import WeakKeyDictionary
 from anyshape.errors import AnyshapeError
 from anyshape.onnxruntime.arenas import Arenas
 from anyshape.onnxruntime.capi.onnxruntime_pybind11_state import Fail, NotImplemented, NoValue, WrongKind, error
-from anyshape.onnxruntime.enumerations import Comparable, Numbered
+from anyshape.onnxruntime.enumerations import EqualToIntegers, IntegerValued
 from anyshape.onnxruntime.log import ignored
 from anyshape.onnxruntime.translation import entry
 from anyshape.public import fits, short, spell
 from anyshape.vm import Executable
 
 
-class GraphOptimizationLevel(Comparable):
+class GraphOptimizationLevel(EqualToIntegers):
     """How much onnxruntime rewrites a model; all of its levels are one here."""
 
     ORT_DISABLE_ALL = 0
@@ -27,14 +27,14 @@ class GraphOptimizationLevel(Comparable):
     ORT_ENABLE_ALL = 99
 
 
-class ExecutionMode(Comparable):
+class ExecutionMode(EqualToIntegers):
     """Whether onnxruntime runs nodes at the same time; here kernels share their work among threads."""
 
     ORT_SEQUENTIAL = 0
     ORT_PARALLEL = 1
 
 
-class ExecutionOrder(Numbered):
+class ExecutionOrder(IntegerValued):
     """The order of nodes, which the compiler decides here."""
 
     DEFAULT = 0

@@ -18,7 +18,7 @@ from anyshape.dtypes import CHAR, DType, from_numpy
 from anyshape.errors import AnyshapeError
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, NUMBER_OF, STRING
 from anyshape.onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented, NoValue, error
-from anyshape.onnxruntime.enumerations import Comparable
+from anyshape.onnxruntime.enumerations import EqualToIntegers
 from anyshape.onnxruntime.translation import entry
 from anyshape.public import short
 
@@ -28,7 +28,7 @@ SPELLED = {"f16": "float16", "bf16": "bfloat16", "f32": "float", "f64": "double"
 """What ONNX calls element types whose name is more than kind and bits"""
 
 
-class OrtAllocatorType(Comparable):
+class OrtAllocatorType(EqualToIntegers):
     """Kinds of allocators of onnxruntime."""
 
     INVALID = -1
@@ -36,7 +36,7 @@ class OrtAllocatorType(Comparable):
     ORT_ARENA_ALLOCATOR = 1
 
 
-class OrtMemType(Comparable):
+class OrtMemType(EqualToIntegers):
     """Kinds of memory of onnxruntime."""
 
     CPU_INPUT = -2
