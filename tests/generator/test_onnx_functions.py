@@ -35,6 +35,7 @@ TRUTHS = {a.spec.name: {o.name for o in a.spec.inputs if o.signature.dtype == "b
 """Operands that are truths"""
 LACKING = {"erf"}
 """Operators that onnxruntime has for f32 alone"""
+ALONG_AN_AXIS = {name for name, f in FUNCTIONS.items() if any(n.op_type.startswith("Reduce") for n in f.node)}
 BROADCAST = [(2, 3, 5), (5,), (3, 1)]
 WITHIN_ONE = ("asin", "acos", "atanh")
 ABOVE_ONE = ("acosh",)
@@ -83,8 +84,10 @@ def compare(name: str, arrays: list[NDArray[Any]], **attributes: Any) -> None:
         assert a.dtype == b.dtype and a.shape == b.shape
         is_single = a.dtype == np.float32 or FUNCTIONS[name].attribute_proto  # attributes of ONNX are f32
         tolerance = 2e-6 if is_single else 1e-12
+        # a difference of sums is as exact as what is subtracted
+        scale = np.abs(arrays[0]).max(initial=1) if name in ALONG_AN_AXIS else 1e-2
         with np.errstate(all="ignore"):
-            np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance * 1e-2)
+            np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance * scale)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -94,7 +97,16 @@ def test_a_function_computes_what_the_op_does(name: str) -> None:
     compare(name, operands(name, np.float32, shapes))
     if name not in LACKING:
         compare(name, operands(name, np.float64, shapes))
-    compare(name, operands(name, np.float32, [()] * len(shapes)))
+    if name not in ALONG_AN_AXIS:
+        compare(name, operands(name, np.float32, [()] * len(shapes)))
+
+
+@pytest.mark.parametrize("name", sorted(ALONG_AN_AXIS))
+def test_reductions_along_an_axis(name: str) -> None:
+    assert {"softmax", "log_softmax"} <= ALONG_AN_AXIS
+    for shape, axis in (((3, 4, 5), 1), ((3, 4, 5), -3), ((3, 4), 0), ((7,), -1)):
+        compare(name, operands(name, np.float32, [shape]), axis=axis)
+    compare(name, operands(name, np.float64, [(2, 1, 5)]), axis=1)
 
 
 @pytest.mark.parametrize("name", ["add", "sub", "maximum", "less", "equal", "logical_and", "where"])
@@ -142,7 +154,10 @@ def test_every_op_has_a_function_or_a_reason() -> None:
     names = {a.spec.name for a in all_specs().ops}
     assert names == FUNCTIONS.keys() | emitted().left_out.keys() and not FUNCTIONS.keys() & emitted().left_out.keys()
     reasons = emitted().left_out
-    assert reasons["matmul"] == "positions are more than those of one run" and reasons["clip"] == "low may be left out"
+    assert (
+        reasons["matmul"] == "positions are more than those of one run, and of no axis"
+        and reasons["clip"] == "low may be left out"
+    )
     assert reasons["cumsum"] and reasons["reshape"] == "it is defined by other means than equations of its outputs"
     page = (ROOT / "docs" / "op-authors.md").read_text()
     assert f"Of the ops of this repository {len(FUNCTIONS)} have one." in page
@@ -197,3 +212,58 @@ def test_ops_of_users(equation: str, tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_what_makes_no_sense_together(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words, "--target", "onnx"]) == 2
     assert "--target onnx writes one file" in "".join(capsys.readouterr())
+
+
+ROWS = """\
+ops:
+  scaled_rows:
+    summary: Rows less their mean, divided by their largest amount.
+    inputs: {x: "T[*d, n]", s: "T[]"}
+    outputs: {y: "T[*d, n]", low: "T[*d]"}
+    dtypes: {T: float}
+    kernel: |
+      total[*i] = sum(x[*i, k] for k in n)
+      y[*i, k]  = s[()] * (x[*i, k] - total[*i]) / max(abs(x[*i, l]) for l in n)
+      low[*i]   = min(x[*i, k] for k in n)
+    reference: "[s * (x - x.sum(-1, keepdims=True)) / np.abs(x).max(-1, keepdims=True), x.min(-1)]"
+    examples: [{x: [2, 3], s: [], y: [2, 3], low: [2]}]
+"""
+COLUMNS = (
+    ROWS.replace('"T[*d, n]"', '"T[n, *d]"')
+    .replace("[*i, k]", "[k, *i]")
+    .replace("[*i, l]", "[l, *i]")
+    .replace("(-1", "(0")
+)
+OTHERS = {
+    "y[*i, k]  = s[()]": ("y[*i, k]  = s[()] + 0 * x[*i, n - 1 - k]", "at other positions"),
+    "min(x[*i, k] for k in n)": ("min(x[*i, n - 1 - k] for k in n)", "at other positions"),
+    "sum(x[*i, k] for k in n)": ("sum(x[*i, k] for k in n if k > 0)", "no operator for this sum"),
+    "max(abs(x[*i, l]) for l in n)": ("max(s[()] for l in n)", "reads nothing along the axis"),
+}
+"""What stands in place of a part, and why there is no function then"""
+
+
+def rows(spec: str, folder: Path) -> onnx.ModelProto:
+    (folder / "specs").mkdir(parents=True)
+    (folder / "specs/mine.yaml").write_text(spec)
+    words = ["--specs", str(folder / "specs"), "--package", "my_ops", "--out", str(folder), "--target", "onnx"]
+    assert main(words) == 0
+    return onnx.load(folder / "my_ops.onnx")
+
+
+@pytest.mark.parametrize("axis", [-1, 0])
+def test_reductions_of_users(axis: int, tmp_path: Path) -> None:
+    (f,) = rows(ROWS if axis else COLUMNS, tmp_path).functions
+    for shape in ((3, 4), (2, 3, 5), (6,)):
+        x, s = np.random.default_rng(0).standard_normal(shape).astype(np.float32), np.array(0.5, np.float32)
+        y, low = run(f, [x, s], {})
+        np.testing.assert_allclose(low, x.min(axis))
+        largest = np.abs(x).max(axis, keepdims=True)
+        np.testing.assert_allclose(y, s * (x - x.sum(axis, keepdims=True)) / largest, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("part", OTHERS)
+def test_reductions_that_have_no_function(part: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other, why = OTHERS[part]
+    assert part in ROWS and not rows(ROWS.replace(part, other), tmp_path).functions
+    assert re.search(f"no function: scaled_rows: .*{why}", capsys.readouterr().out)

@@ -2,14 +2,16 @@
 operators.
 
 In: an analysed op. Out: a FunctionProto, or NotComposed with the reason. An equation is one if each of its elements is computed of elements
-at the same position: `y[*i] = x[*i] * tanh(alpha * x[*i])`, broadcast operands included. A function is for floats, and computes in the
-dtype of its operands: where the op computes in f32 for operands of 16 bits, so does not the function. Parameters are attributes.
+at the same position: `y[*i] = x[*i] * tanh(alpha * x[*i])`, broadcast operands included, and of reductions along the one axis of the op:
+`total[*a, *b] = sum(exp(x[*a, k, *b]) for k in n)`, in which a value without the axis is a tensor with one position along it. A function is
+for floats, and computes in the dtype of its operands: where the op computes in f32 for operands of 16 bits, so does not the function.
+Parameters are attributes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, helper
 
@@ -25,14 +27,17 @@ from anyshape_gen.model.nodes import (
     Function,
     IfExp,
     Int,
+    Item,
     Name,
     Node,
+    Over,
+    Reduction,
     Star,
     TensorRead,
     Unary,
 )
-from anyshape_gen.model.spec import Operand, ParamSpec
-from anyshape_gen.model.traverse import walk
+from anyshape_gen.model.spec import AtAxis, Dim, Operand, OpSpec, ParamSpec, Run
+from anyshape_gen.model.traverse import children, walk
 
 OPSET = 18
 """The version of ONNX's operators in functions: CastLike, and Mod of floats"""
@@ -46,7 +51,10 @@ OPERATORS = {
 ARITHMETIC = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div", "**": "Pow"}
 COMPARISONS = {"<": "Less", "<=": "LessOrEqual", ">": "Greater", ">=": "GreaterOrEqual", "==": "Equal"}
 NUMBERS = {"inf": float("inf"), "pi": 3.141592653589793}
-ATTRIBUTES = {"float": ("value_float", AttributeProto.FLOAT), "int": ("value_int", AttributeProto.INT)}
+REDUCTIONS = {"sum": "ReduceSum", "prod": "ReduceProd", "max": "ReduceMax", "min": "ReduceMin"}
+ATTRIBUTES = {
+    "float": ("value_float", AttributeProto.FLOAT), "int": ("value_int", AttributeProto.INT), "axis": ("value_int", AttributeProto.INT),
+}  # fmt: skip
 """Kinds of parameters: the attribute of Constant that takes one, and its type"""
 
 
@@ -60,6 +68,35 @@ class Emitted:
 
     model: ModelProto
     left_out: dict[str, str]
+
+
+@dataclass(frozen=True)
+class ReducedAxis:
+    """The axis of an op along which it reduces: `F[*o, n@axis, *i]` of a parameter, or the last or first dim, `T[*d, n]` and `T[n, *d]`.
+    `place`: of its dim among the pieces of a signature, of which `runs` others are runs; `size`: the dim's name."""
+
+    place: int
+    runs: int
+    size: str
+    param: ParamSpec | None
+
+    @classmethod
+    def of(cls, spec: OpSpec) -> ReducedAxis | None:
+        """The axis of the first operand that has one."""
+        params = {p.name: p for p in spec.params if p.kind.base == "axis"}
+        for o in spec.inputs:
+            match o.signature.pieces:
+                case (Run(), AtAxis(Dim(size), Name(id)), Run()) if id in params:
+                    return cls(1, 2, size, params[id])
+                case (Run(), Dim(size)):
+                    return cls(1, 1, size, None)
+                case (Dim(size), Run()):
+                    return cls(0, 1, size, None)
+        return None
+
+    def items(self, runs: Sequence[Item], index: Item | None) -> tuple[Item, ...]:
+        """The position with an index along the axis, or that of a value without it."""
+        return tuple(runs) if index is None else (*runs[: self.place], index, *runs[self.place :])
 
 
 def onnx_functions(analysis: Analysis, domain: str) -> Emitted:
@@ -79,7 +116,7 @@ def onnx_functions(analysis: Analysis, domain: str) -> Emitted:
 
 def function(op: OpAnalysis, domain: str) -> FunctionProto:
     """Emits the function of an op. Raises NotComposed."""
-    if op.kernel is None or op.kernel.scratch or op.kernel.unbacked or op.kernel.asserts:
+    if op.kernel is None or op.kernel.unbacked or op.kernel.asserts:
         raise NotComposed("it is defined by other means than equations of its outputs")
     for operand in (*op.spec.inputs, *op.spec.outputs):
         _demand_tensor(operand, op)
@@ -113,13 +150,20 @@ class _Body:
         self.functions = {f.name: f for f in op.kernel_functions}
         self.dtypes = {r.var for r in op.spec.dtypes}
         self.taken = {o.name for o in (*op.spec.inputs, *op.spec.outputs)}
+        self.axis = ReducedAxis.of(op.spec)
+        self.with_axis = {o.name for o in op.spec.inputs if ReducedAxis.of(replace(op.spec, inputs=(o,))) == self.axis}
+        self.here: Sequence[Item] = ()
+        """The runs of the equation whose value becomes nodes, where the op has an axis"""
+        self.axes = ""
+        """The name of the axis as a vector, once a reduction needs it"""
         self.like = next((o.name for o in op.spec.inputs if o.signature.dtype != "bool"), "")
 
     def function(self, domain: str) -> FunctionProto:
         kernel, spec = self.op.kernel, self.op.spec
         assert kernel is not None
+        self.taken |= {s.name for s in kernel.scratch}
         defined = [e.target.tensor for e in kernel.equations]
-        if sorted(defined) != sorted(o.name for o in spec.outputs):
+        if sorted(defined) != sorted((*(o.name for o in spec.outputs), *(s.name for s in kernel.scratch))):
             raise NotComposed("which equation defines an output depends on parameters")
         for equation in kernel.equations:
             self._equation(equation)
@@ -139,14 +183,72 @@ class _Body:
     def _equation(self, e: ResolvedEquation) -> None:
         if e.op != "=" or e.conditions or e.generators or e.recurrence is not None:
             raise NotComposed("an equation is an update, a recurrence or conditional")
-        if len(e.vars) > 1 or any(not v.run for v in e.vars):
-            raise NotComposed("positions are more than those of one run")
+        if self.axis is not None:
+            self._along_axis(self.axis, e)
+            return
+        if any(not v.run for v in e.vars) or len(e.vars) > 1:
+            raise NotComposed("positions are more than those of one run, and of no axis")
         reads = [n for n in walk(e.value) if isinstance(n, TensorRead)]
         for read in reads:
             self._demand_same_position(read, e)
         if e.vars:
             _demand_shape(reads, e.vars[0])
         self._node("Identity", [self._value(e.value, {})], e.target.tensor)
+
+    def _along_axis(self, axis: ReducedAxis, e: ResolvedEquation) -> None:
+        """An equation at all positions, `y[*a, k, *b]`, or at all but those along the axis, `y[*a, *b]`."""
+        runs = [Star(Name(v.name)) for v in e.vars if v.run]
+        along = [Name(v.name) for v in e.vars if not v.run]
+        items = tuple(Star(Name(v.name)) if v.run else Name(v.name) for v in e.vars)
+        if len(runs) != axis.runs or len(along) > 1 or items != axis.items(runs, along[0] if along else None):
+            raise NotComposed("positions are others than those of the axis and the runs around it")
+        whole = [r for r in _outside_reductions(e.value) if self._is_along(axis, r, runs, along)]
+        if bool(along) != bool(whole):
+            raise NotComposed("the shape of the result is not that of what it reads")
+        self.here = runs
+        value = self._value(e.value, {})
+        if e.target.tensor in {o.name for o in self.op.spec.outputs} and not along:
+            self._node("Squeeze", [value, self._axes()], e.target.tensor)
+        else:
+            self._node("Identity", [value], e.target.tensor)
+
+    def _is_along(self, axis: ReducedAxis, read: TensorRead, runs: Sequence[Item], along: Sequence[Item]) -> bool:
+        """Whether what is read has the axis: an operand at `[*a, k, *b]`, and no value at `[*a, *b]` or scalar. Raises NotComposed for a
+        read at other positions, and for an output, whose tensor lacks the axis."""
+        assert self.op.kernel is not None
+        without = axis.items(runs, None) if read.tensor in {s.name for s in self.op.kernel.scratch} else ()
+        items = tuple(i for part in read.parts if isinstance(part, Exact) for i in part.items)
+        if read.outside is None and read.element is None and all(isinstance(p, Exact) for p in read.parts):
+            if items == without:
+                return False
+            if read.tensor in self.with_axis and any(items == axis.items(runs, index) for index in along):
+                return True
+        raise NotComposed(f"it reads {read.tensor} at other positions than that of the result and those along the axis")
+
+    def _reduction(self, r: Reduction, local: dict[str, str]) -> str:
+        if self.axis is None:
+            raise NotComposed(f"a {r.kind} is along no axis")
+        if r.kind not in REDUCTIONS or r.conditions or r.keywords or len(r.generators) != 1:
+            raise NotComposed(f"ONNX has no operator for this {r.kind}")
+        (g,) = r.generators
+        if g.over is not Over.EXTENT or len(g.targets) != 1 or g.domain != Name(self.axis.size):
+            raise NotComposed(f"a {r.kind} is not along the axis of the op")
+        along = [Name(g.targets[0].name)]
+        reads = [self._is_along(self.axis, n, self.here, along) for n in _outside_reductions(r.element)]
+        if not any(reads):
+            raise NotComposed(f"a {r.kind} reads nothing along the axis of the op")
+        return self._node(REDUCTIONS[r.kind], [self._value(r.element, local), self._axes()], keepdims=1)
+
+    def _axes(self) -> str:
+        """The axis as a vector."""
+        if not self.axes:
+            assert self.axis is not None
+            if self.axis.param is None:
+                self.axes = self._node("Constant", [], value_ints=[-1 if self.axis.place else 0])
+            else:
+                number = self._referred(self.axis.param)
+                self.axes = self._node("Unsqueeze", [number, self._node("Constant", [], value_ints=[0])])
+        return self.axes
 
     def _demand_same_position(self, read: TensorRead, e: ResolvedEquation) -> None:
         if (
@@ -190,6 +292,8 @@ class _Body:
                 return self._node("Where", [self._value(x, local) for x in (cond, then, other)])
             case Call(func, args, ()):
                 return self._call(func, args, local)
+            case Reduction():
+                return self._reduction(e, local)
         raise NotComposed(f"ONNX has no operator for {type(e).__name__} here")
 
     def _call(self, func: str, args: Sequence[Node], local: dict[str, str]) -> str:
@@ -276,13 +380,19 @@ class _Body:
 
     def _param(self, p: ParamSpec) -> str:
         if p.name not in self.numbers:
-            if p.kind.base not in ATTRIBUTES or p.computed is not None or p.dyn:
-                raise NotComposed(f"the parameter {p.name} is not a plain number")
-            key, kind = ATTRIBUTES[p.kind.base]
-            constant = self._node("Constant", [])
-            self.nodes[-1].attribute.append(AttributeProto(name=key, ref_attr_name=p.name, type=kind))
-            self.numbers[p.name] = self._like(constant)
+            if p.kind.base == "axis":
+                raise NotComposed(f"it computes with the number of the axis {p.name}")
+            self.numbers[p.name] = self._like(self._referred(p))
         return self.numbers[p.name]
+
+    def _referred(self, p: ParamSpec) -> str:
+        """The attribute of a parameter as a value."""
+        if p.kind.base not in ATTRIBUTES or p.computed is not None or p.dyn:
+            raise NotComposed(f"the parameter {p.name} is not a plain number")
+        key, kind = ATTRIBUTES[p.kind.base]
+        value = self._node("Constant", [])
+        self.nodes[-1].attribute.append(AttributeProto(name=key, ref_attr_name=p.name, type=kind))
+        return value
 
     def _attribute(self, p: ParamSpec) -> AttributeProto:
         """The attribute of a parameter, with its default."""
@@ -314,6 +424,13 @@ class _Body:
             name += "_"
         self.taken.add(name)
         return name
+
+
+def _outside_reductions(e: Node) -> list[TensorRead]:
+    """What a value reads, but for what its reductions do."""
+    if isinstance(e, TensorRead):
+        return [e]
+    return [] if isinstance(e, Reduction) else [r for part in children(e) for r in _outside_reductions(part)]
 
 
 def _demand_shape(reads: Sequence[TensorRead], run: IndexVar) -> None:
