@@ -234,7 +234,7 @@ COLUMNS = (
     .replace("[*i, l]", "[l, *i]")
     .replace("(-1", "(0")
 )
-OTHERS = {
+UNSUPPORTED = {
     "y[*i, k]  = s[()]": ("y[*i, k]  = s[()] + 0 * x[*i, n - 1 - k]", "at other positions"),
     "min(x[*i, k] for k in n)": ("min(x[*i, n - 1 - k] for k in n)", "at other positions"),
     "sum(x[*i, k] for k in n)": ("sum(x[*i, k] for k in n if k > 0)", "no operator for this sum"),
@@ -262,8 +262,8 @@ def test_reductions_of_users(axis: int, tmp_path: Path) -> None:
         np.testing.assert_allclose(y, s * (x - x.sum(axis, keepdims=True)) / largest, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("part", OTHERS)
+@pytest.mark.parametrize("part", UNSUPPORTED)
 def test_reductions_that_have_no_function(part: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    other, why = OTHERS[part]
-    assert part in ROWS and not rows(ROWS.replace(part, other), tmp_path).functions
+    stated, why = UNSUPPORTED[part]
+    assert part in ROWS and not rows(ROWS.replace(part, stated), tmp_path).functions
     assert re.search(f"no function: scaled_rows: .*{why}", capsys.readouterr().out)
