@@ -1,4 +1,5 @@
-"""Generates `generated/` from `specs/*.yaml`: `parse` reads, `resolve` infers, `check` refuses, `emit` writes, `bounds` proves.
+"""Generates `generated/` from `specs/*.yaml`: `parse` reads, `resolve` infers, `check` refuses, `emit` writes, `bounds` proves. `editor` is
+what editors show of a spec that is being written, `doctor` checks what is installed, and a package.
 
 analysis   parses, checks and resolves all files, in `analyse`; an `Analysis` is all that emitters need
 memo       results of steps, in this process and on disk
@@ -9,9 +10,7 @@ wheel      the wheel of a generated package
 torch_kernels  the compiled kernels that a wheel of operators of torch carries
 watch      generates and tests again after every save
 arguments  the arguments of the command
-generation all files of a package, in memory
+generation  all files of a package, in memory
 new_package  the repository of a new package
-editor     what an editor shows of a spec that is being written, and the language server
-doctor     checks of what is installed, and of a package
 cli        the command, which `__main__` runs
 """

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from anyshape.code_version import VERSION
 from anyshape.errors import UnsupportedError
+from anyshape.files import open_plain
 
 GROUP = "anyshape.ops"
 """The entry point by which a package of ops is found"""
@@ -46,7 +47,8 @@ def versions_of(package: str) -> PackageVersions:
 def read_versions(path: Path) -> PackageVersions:
     """Reads the file of versions. Raises UnsupportedError for one of another form."""
     try:
-        table = json.loads(path.read_text(encoding="utf-8"))
+        with open_plain(path) as file:
+            table = json.loads(file.read())
         versions = PackageVersions(table["language"], table["interface"])
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as e:
         raise UnsupportedError(

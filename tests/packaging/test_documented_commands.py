@@ -123,7 +123,7 @@ def faults_of_make(words: list[str]) -> list[str]:
 @cache
 def repository() -> str:
     """The paths of all files, one a line."""
-    folders = (*ROOMS, "docs", "specs", "generated")
+    folders = (*ROOMS, "docs", "specs", "generated", "website")
     paths = [*ROOT.glob("*.*"), *(p for folder in folders for p in (ROOT / folder).rglob("*.*"))]
     return "\n".join(f"/{p.relative_to(ROOT).as_posix()}" for p in paths) + "\n"
 

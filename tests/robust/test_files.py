@@ -243,7 +243,11 @@ def _is_allowed(path: Path, node: ast.AST) -> bool:
     """The ledger of the cache, which grows where others are replaced, the standard output of a command that lost its reader, and text
     in C and JavaScript that is a part of the package."""
     called = ast.unparse(node)
-    own_text = {"c_tables.py": "(_FOLDER / 'adapter.", "loader.py": "_TEXT.read_text("}
+    own_text = {
+        "c_tables.py": "(_FOLDER / 'adapter.",
+        "loader.py": "_TEXT.read_text(",
+        "document.py": "(_FOLDER / name)",
+    }
     opened = path.name in ("disk_cache.py", "main.py") and called.startswith("os.open(")
     return opened or (path.name in own_text and called.startswith(own_text[path.name]))
 

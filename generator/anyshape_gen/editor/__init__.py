@@ -3,6 +3,7 @@
 function_docs  what the functions of the language do
 cursor         where in a half-written spec the cursor is, by lines and brackets alone
 entry          the names that an op declares, and where, by patterns: of any text
+vocabulary     what may stand where: keys, kinds, dtypes, functions
 inference      what the analysis knows of an op: extents, dtypes, kinds
 completion     what may be written at the cursor
 hover          what the name at the cursor is, and where it is declared

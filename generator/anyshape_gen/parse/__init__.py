@@ -8,6 +8,7 @@ text         texts with the place of each character, which all parsers take
 python_text  Python's syntax, with limits against hostile input
 keys         the table of all keys of spec files
 node_reader  mappings, lists and texts of the tree, or a finding
+versions     versions of the language, and files of older ones
 load         a file: its keys, families, and the parser of every text
 library      the functions of `library:` blocks of all files
 layout       `layout:`, the axes of a family's tensors in another order

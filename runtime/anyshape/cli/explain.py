@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from anyshape.cli import arguments
 from anyshape.cli.answer import Answer, report, signature
-from anyshape.cli.picture import write_text
+from anyshape.cli.picture import write_drawing
 from anyshape.dims import Dim, anonymous_names, bounds, free_symbols, substitute, symbol
 from anyshape.graph.callee import callees_of
 from anyshape.graph.function import Function
@@ -51,7 +51,7 @@ def explain(exe: Executable) -> Answer:
 def explain_page(exe: Executable, args: argparse.Namespace, answer: Answer) -> Answer:
     """Writes the page of `--html`, and adds a line that says so. Raises AnyshapeError for a file that cannot be written."""
     page = exe.explain_html(arguments.numbers(args.at, "--at"), title=args.model)
-    write_text(args.html, page)
+    write_drawing(args.html, page)
     return replace(answer, text=f"{answer.text}\npage in {args.html}", data={**answer.data, "html": args.html})
 
 

@@ -23,14 +23,14 @@ def draw(path: str, svg: Callable[[], str], png: Callable[[str], None]) -> None:
     """Writes a picture as its name says: the text of an .svg, or by what writes a .png. Raises AnyshapeError for a file that cannot be
     written."""
     if not path.lower().endswith(".png"):
-        return write_text(path, svg())
+        return write_drawing(path, svg())
     try:
         return png(path)
     except OSError as e:
         raise _unwritable(path, e) from None
 
 
-def write_text(path: str, text: str) -> None:
+def write_drawing(path: str, text: str) -> None:
     """Writes a page, a trace or a picture; what is no character, as in the name of a file, becomes `?`. Raises AnyshapeError for a file
     that cannot be written."""
     try:

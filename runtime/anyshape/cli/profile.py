@@ -11,7 +11,7 @@ from functools import partial
 
 from anyshape.cli import arguments
 from anyshape.cli.answer import Answer, described
-from anyshape.cli.picture import write_text
+from anyshape.cli.picture import write_drawing
 from anyshape.cli.progress import progress
 from anyshape.cli.random_inputs import accepted_inputs, make_inputs, spell_shape
 from anyshape.errors import ArgumentError
@@ -78,10 +78,10 @@ def profile_command(args: argparse.Namespace) -> Answer:
     if args.html is not None:
         from anyshape.cli.profile_page import page
 
-        write_text(args.html, page(f"{args.model}: {shape}", measured, limits))
+        write_drawing(args.html, page(f"{args.model}: {shape}", measured, limits))
         lines.append(f"timeline in {args.html}")
     if args.trace is not None:
-        write_text(args.trace, json.dumps(measured.trace(f"{args.model}: {shape}")))
+        write_drawing(args.trace, json.dumps(measured.trace(f"{args.model}: {shape}")))
         lines.append(
             f"trace of {counted(len(measured.calls), 'call')} in {args.trace}, for ui.perfetto.dev or chrome://tracing"
         )

@@ -8,6 +8,7 @@ checks the rest.
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 import stat
 import tempfile
@@ -68,7 +69,8 @@ def header_of(path: str) -> bytes:
 
 def bytes_of(path: str) -> NDArray[Any]:
     """The bytes of a file, mapped."""
-    return np.memmap(path, np.uint8, "r")
+    with open_plain(path) as file:
+        return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
 
 
 def private_folder() -> Path:
