@@ -62,7 +62,7 @@ def table_source(path: str) -> Iterator[TableSource]:
 
 
 def _parquet_source(file: BinaryIO) -> TableSource:
-    table = pq.ParquetFile(file)
+    table = pq.ParquetFile(file, pre_buffer=False)  # row groups are read when they come up
 
     def pieces(rows: int) -> Iterator[pa.Table]:
         for batch in table.iter_batches(batch_size=rows):
