@@ -122,13 +122,13 @@ def test_a_command_that_is_ended_leaves_no_half_table(number: signal.Signals, fo
 
 @pytest.mark.skipif(not LINUX, reason="the system does not tell what is resident")
 def test_memory_does_not_grow_with_the_table(folder: Path, tmp_path: Path) -> None:
-    """A table of twenty times the rows adds less than a quarter of its bytes to what is resident at most."""
+    """A table of sixty times the rows adds less than a quarter of its bytes to what is resident at most."""
     script = (
         "import sys; from anyshape.cli.main import main; assert main(sys.argv[1:]) == 0;"
         "print(*(int(line.split()[1]) * 1024 for line in open('/proc/self/status') if line.startswith('VmHWM')))"
     )
     table, most = text_table(2000, longest=40), []
-    for times in (1, 20):
+    for times in (1, 60):
         with pq.ParquetWriter(tmp_path / "in.parquet", table.schema) as writer:
             for _ in range(times):
                 writer.write_table(table)
