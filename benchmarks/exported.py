@@ -52,7 +52,8 @@ def caller(c: Exported, inputs: list[Array], results: list[Array]) -> tuple[Call
 
     def call() -> int:
         code: int = run(*words)
-        assert code == 0, (status.text, arena, rooms)  # the memory is named, so that it lives as long as the call
+        held = arena, rooms, c  # memory and code, which live as long as the call
+        assert code == 0, (status.text, held)
         return code
 
     return call, needed
