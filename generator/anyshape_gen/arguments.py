@@ -94,6 +94,13 @@ def arguments() -> argparse.ArgumentParser:
         action="store_true",
         help="generate all files and prove the indices of all kernels again, changed or not",
     )
+    _add_targets(parser)
+    _add_places(parser)
+    return parser
+
+
+def _add_targets(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of what is generated beside the package."""
     parser.add_argument(
         "--target",
         choices=TARGETS,
@@ -110,6 +117,10 @@ def arguments() -> argparse.ArgumentParser:
     )
     for option, form, text in _CALLS:
         parser.add_argument(option, metavar=form, action="append", default=[], help=f"torch: {text}")
+
+
+def _add_places(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of which files are read and written."""
     parser.add_argument("--specs", type=_path, default=Path("specs"), help="the folder of *.yaml specs")
     parser.add_argument(
         "--package",
@@ -128,7 +139,6 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--file", type=_name, default="elementwise", help="new-op: the spec file to append to, without .yaml"
     )
-    return parser
 
 
 def read_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:

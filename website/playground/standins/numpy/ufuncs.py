@@ -160,7 +160,8 @@ _power_total = _total(_power, lambda a, b: _pow_limit(a, b))
 
 
 def _pow_limit(a: float, b: float) -> float:
-    """Of a negative base and a broken exponent NaN; of 0 and a negative exponent, and beyond the largest float, an infinity."""
+    """Raises to a power as NumPy does: NaN for a negative base and an exponent that is no integer; infinity for 0 and a negative exponent,
+    and beyond the largest float."""
     odd = float(b).is_integer() and b % 2 == 1
     if a < 0 and not float(b).is_integer():
         return math.nan
