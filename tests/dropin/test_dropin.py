@@ -21,7 +21,7 @@ import pytest
 from onnxruntime.capi import onnxruntime_pybind11_state as their_state
 
 import anyshape.onnxruntime as ours
-from anyshape.errors import AnyshapeError
+from anyshape.errors import AnyshapeError, Cancelled
 from anyshape.onnxruntime import log
 from anyshape.onnxruntime.allocators import REFUSED_INFO
 from anyshape.onnxruntime.capi import onnxruntime_pybind11_state as our_state
@@ -300,6 +300,20 @@ def test_a_model_for_unequal_sizes_of_one_name_is_compiled_once_and_named_in_the
     s.run(None, {"x": X[0, :1], "w": X[1]})
     assert s._independent is first is not None
     assert caplog.text.count("the model names dims of several inputs n") == 1
+
+
+def test_a_run_on_unequal_sizes_that_is_stopped_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The words are those of what ended the run, and not of the sizes for which the model was compiled again."""
+
+    def stopped(*arguments: Any) -> Any:
+        raise Cancelled("stopped")
+
+    s = session(ours, SAME)
+    with pytest.raises(our_state.Fail, match="dim 0 must be n"):
+        s.run(None, {"x": X[0], "w": X[1, :3]})
+    monkeypatch.setattr(s, "_independent", types.SimpleNamespace(run=stopped))
+    with pytest.raises(our_state.Fail, match="terminate flag"):
+        s.run(None, {"x": X[0], "w": X[1, :1]})
 
 
 def test_overrides_by_denotation() -> None:

@@ -262,8 +262,7 @@ def _add_diff(commands: Commands) -> None:
     _add_precision(one)
     beside = "what to compare with: onnxruntime, or the exact model of anyshape (onnxruntime)"
     one.add_argument("--beside", choices=("onnxruntime", "exact"), default="onnxruntime", help=beside)
-    allowed = "the largest difference allowed, as a share of the largest element (0.001)"
-    one.add_argument("--tolerance", type=arguments.share, default=1e-3, metavar="SHARE", help=allowed)
+    _add_tolerance(one)
     one.add_argument("-o", "--output", default="diff", metavar="FOLDER", help="the folder for a difference (./diff)")
     one.set_defaults(command=diff_model)
 
@@ -292,8 +291,7 @@ def _add_accelerate(commands: Commands) -> None:
         "the least share of its time that a part has to gain (0.1); 0 replaces all that can be, however long it takes"
     )
     one.add_argument("--least", type=arguments.part, default=0.1, metavar="SHARE", help=least)
-    allowed = "the largest difference of results allowed, as a share of the largest element (0.001)"
-    one.add_argument("--tolerance", type=arguments.share, default=1e-3, metavar="SHARE", help=allowed)
+    _add_tolerance(one)
     levels = (
         "the processor, or levels of one architecture (default: the level of most features that this machine can run)"
     )
@@ -478,6 +476,11 @@ def _add_policy(one: argparse.ArgumentParser) -> None:
 def _add_precision(one: argparse.ArgumentParser) -> None:
     text = "bf16 and f16 round what contractions of f32 multiply, and nothing else (default: exact, or as a saved model has it)"
     one.add_argument("--precision", choices=PRECISIONS, help=text)
+
+
+def _add_tolerance(one: argparse.ArgumentParser) -> None:
+    text = "the largest difference of results allowed, as a share of the largest element (0.001)"
+    one.add_argument("--tolerance", type=arguments.share, default=1e-3, metavar="SHARE", help=text)
 
 
 def _add_repair(one: argparse.ArgumentParser) -> None:

@@ -382,8 +382,12 @@ class InferenceSession:
                 raise translated(e) from e
             ignored(f"that the model names dims of several inputs {', '.join(names)}", "a call has unequal ones")
             try:
-                return self._run_by(self._with_independent_dims(), arguments, run_options, places)
+                independent = self._with_independent_dims()
             except AnyshapeError:
+                raise translated(e) from e
+            try:
+                return self._run_by(independent, arguments, run_options, places)
+            except ShapeError:
                 raise translated(e) from e
 
     def _run_by(
