@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,9 @@ def emitted() -> Emitted:
 FUNCTIONS = {f.name: f for f in emitted().model.functions}
 TRUTHS = {a.spec.name: {o.name for o in a.spec.inputs if o.signature.dtype == "bool"} for a in all_specs().ops}
 """Operands that are truths"""
-LACKING = {"erf"}
-"""Operators that onnxruntime has for f32 alone"""
+SPECS = {a.spec.name: a.spec for a in all_specs().ops}
+LACKING = {name for name, f in FUNCTIONS.items() if any(n.op_type == "Erf" for n in f.node)}
+"""Functions of an operator that onnxruntime has for f32 alone"""
 ALONG_AN_AXIS = {name for name, f in FUNCTIONS.items() if any(n.op_type.startswith("Reduce") for n in f.node)}
 BROADCAST = [(2, 3, 5), (5,), (3, 1)]
 WITHIN_ONE = ("asin", "acos", "atanh")
@@ -48,7 +50,7 @@ def operands(name: str, dtype: Any, shapes: list[tuple[int, ...]]) -> list[NDArr
     for k, shape in enumerate(shapes):
         a = rng.standard_normal(shape) * np.array([1e-6, 0.1, 1, 5, 30])[rng.integers(0, 5, shape)]
         a = np.asarray(a)
-        a.reshape(-1)[0] = 0
+        a.reshape(-1)[:1] = 0
         a = np.clip(a, -0.999, 0.999) if name in WITHIN_ONE else 1 + np.abs(a) if name in ABOVE_ONE else a
         is_truth = FUNCTIONS[name].input[k] in TRUTHS[name]
         arrays.append(np.asarray(a > 0 if is_truth else a.astype(dtype)))
@@ -59,12 +61,15 @@ def run(f: onnx.FunctionProto, arrays: list[NDArray[Any]], attributes: Mapping[s
     """A node that calls the function, in onnxruntime."""
     kinds = [helper.np_dtype_to_tensor_dtype(a.dtype) for a in arrays]
     infos = [helper.make_tensor_value_info(n, k, a.shape) for n, k, a in zip(f.input, kinds, arrays, strict=True)]
-    node = helper.make_node(f.name, list(f.input), list(f.output), domain=f.domain, **attributes)
+    node = helper.make_node(f.name, list(f.input), list(f.output), domain=f.domain)
+    for key, value in attributes.items():
+        no_axes = {"attr_type": onnx.AttributeProto.INTS} if value == () else {}
+        node.attribute.append(helper.make_attribute(key, value, **no_axes))
     graph = helper.make_graph([node], "g", infos, [onnx.ValueInfoProto(name=n) for n in f.output])
-    imports = [helper.make_opsetid("", 18), helper.make_opsetid(f.domain, 1)]
+    imports = [helper.make_opsetid("", 19), helper.make_opsetid(f.domain, 1)]
     model = helper.make_model(graph, opset_imports=imports, functions=[f], ir_version=8)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return session.run(None, dict(zip(f.input, arrays)))
+    return list(session.run(None, dict(zip(f.input, arrays))))
 
 
 def in_onnxruntime(name: str, arrays: list[NDArray[Any]], **attributes: Any) -> list[Any]:
@@ -90,23 +95,66 @@ def compare(name: str, arrays: list[NDArray[Any]], **attributes: Any) -> None:
             np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance * scale)
 
 
+def calls(name: str, dtype: Any) -> list[tuple[list[NDArray[Any]], dict[str, Any]]]:
+    """The examples of an op that are no errors, as operands of those shapes and attributes."""
+    spec, found = SPECS[name], list[tuple[list[NDArray[Any]], dict[str, Any]]]()
+    for example in spec.examples:
+        shapes, given = list[tuple[int, ...]](), dict(example.arguments)
+        if example.error is not None or "empty_is_all" in given:
+            continue
+        for o in spec.inputs:
+            value = given.get(o.name)
+            stated: Any = () if value is None else value.value
+            shapes.append(np.shape(stated) if value is not None and value.literal else stated)
+        attributes = {
+            p.name: given[p.name].value for p in spec.params if p.name in given and p.name in attribute_names(name)
+        }
+        for p in FUNCTIONS[name].attribute:  # axes, whose default a function cannot compute
+            attributes.setdefault(p, tuple(range(len(shapes[0]))))
+        found.append((operands(name, dtype, shapes), attributes))
+    return found
+
+
+def attribute_names(name: str) -> set[str]:
+    return {*FUNCTIONS[name].attribute, *(a.name for a in FUNCTIONS[name].attribute_proto)}
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_computes_what_the_op_does(name: str) -> None:
-    signatures = [o.signature for a in all_specs().ops if a.spec.name == name for o in a.spec.inputs]
-    shapes = [(3, 5) if s.pieces else () for s in signatures]
-    compare(name, operands(name, np.float32, shapes))
-    if name not in LACKING:
-        compare(name, operands(name, np.float64, shapes))
-    if name not in ALONG_AN_AXIS:
-        compare(name, operands(name, np.float32, [()] * len(shapes)))
+    examples = [
+        call for dtype in (np.float32, np.float64)[: 1 if name in LACKING else 2] for call in calls(name, dtype)
+    ]
+    assert examples
+    for arrays, attributes in examples:
+        compare(name, arrays, **attributes)
 
 
-@pytest.mark.parametrize("name", sorted(ALONG_AN_AXIS))
-def test_reductions_along_an_axis(name: str) -> None:
-    assert {"softmax", "log_softmax"} <= ALONG_AN_AXIS
-    for shape, axis in (((3, 4, 5), 1), ((3, 4, 5), -3), ((3, 4), 0), ((7,), -1)):
-        compare(name, operands(name, np.float32, [shape]), axis=axis)
-    compare(name, operands(name, np.float64, [(2, 1, 5)]), axis=1)
+def with_param(name: str) -> list[str]:
+    """The functions that have an attribute."""
+    return [f for f in FUNCTIONS if name in attribute_names(f)]
+
+
+@pytest.mark.parametrize("name", with_param("axis"))
+def test_reductions_along_one_axis(name: str) -> None:
+    rest = [()] * (len(FUNCTIONS[name].input) - 1)
+    for shape, axis in (((3, 4, 5), 1), ((3, 4, 5), -3), ((3, 4), 0), ((7,), -1), ((2, 1, 5), 1)):
+        for dtype in (np.float32, np.float64):
+            compare(name, operands(name, dtype, [shape, *rest]), axis=axis)
+
+
+@pytest.mark.parametrize("name", with_param("axes"))
+def test_reductions_along_several_axes(name: str) -> None:
+    """None of them too, and sizes of 1 that stay."""
+    cases = (((3, 4, 5), (0, -1)), ((3, 4, 5), (1,)), ((1, 3, 1), (0,)), ((1, 3), ()), ((2, 3, 4), (-1, 0, 1)))
+    flags = [{}] if "keepdims" not in attribute_names(name) else [{}, {"keepdims": True}]
+    for (shape, axes), flag in product(cases, flags):
+        compare(name, operands(name, np.float32, [shape]), axes=axes, **flag)
+
+
+def test_what_has_reductions() -> None:
+    assert {"softmax", "rms_norm", "layer_norm"} <= set(with_param("axis"))
+    assert {"sum", "mean", "log_sum_exp", "mean_variance_norm"} <= set(with_param("axes"))
+    assert set(with_param("axis") + with_param("axes")) < ALONG_AN_AXIS
 
 
 @pytest.mark.parametrize("name", ["add", "sub", "maximum", "less", "equal", "logical_and", "where"])
@@ -141,7 +189,7 @@ def test_the_checker_takes_the_model_and_a_user_merges_it() -> None:
         helper.make_node("softsign", ["m"], ["y"], domain=DOMAIN),
     ]
     model = helper.make_model(
-        helper.make_graph(nodes, "g", [x], [y]), opset_imports=[helper.make_opsetid("", 18)], ir_version=8
+        helper.make_graph(nodes, "g", [x], [y]), opset_imports=[helper.make_opsetid("", 19)], ir_version=8
     )
     model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
     model.functions.extend(emitted().model.functions)
@@ -154,10 +202,8 @@ def test_every_op_has_a_function_or_a_reason() -> None:
     names = {a.spec.name for a in all_specs().ops}
     assert names == FUNCTIONS.keys() | emitted().left_out.keys() and not FUNCTIONS.keys() & emitted().left_out.keys()
     reasons = emitted().left_out
-    assert (
-        reasons["matmul"] == "positions are more than those of one run, and of no axis"
-        and reasons["clip"] == "low may be left out"
-    )
+    assert reasons["matmul"] == "positions are not those of dims and runs of one operand, in their order"
+    assert reasons["conv"] and "depends" not in reasons["floor_div"]
     assert reasons["cumsum"] and reasons["reshape"] == "it is defined by other means than equations of its outputs"
     page = (ROOT / "docs" / "op-authors.md").read_text()
     assert f"Of the ops of this repository {len(FUNCTIONS)} have one." in page
@@ -238,7 +284,11 @@ UNSUPPORTED = {
     "y[*i, k]  = s[()]": ("y[*i, k]  = s[()] + 0 * x[*i, n - 1 - k]", "at other positions"),
     "min(x[*i, k] for k in n)": ("min(x[*i, n - 1 - k] for k in n)", "at other positions"),
     "sum(x[*i, k] for k in n)": ("sum(x[*i, k] for k in n if k > 0)", "no operator for this sum"),
-    "max(abs(x[*i, l]) for l in n)": ("max(s[()] for l in n)", "reads nothing along the axis"),
+    "total[*i] = sum(x[*i, k] for k in n)": (
+        "total[*i] = sum(x[*i, k] * x[*i, l] for k in n for l in n)",
+        "at other positions",
+    ),
+    "max(abs(x[*i, l]) for l in n)": ("max(s[()] for l in n)", "reads nothing along its dims"),
 }
 """What stands in place of a part, and why there is no function then"""
 
@@ -267,3 +317,49 @@ def test_reductions_that_have_no_function(part: str, tmp_path: Path, capsys: pyt
     stated, why = UNSUPPORTED[part]
     assert part in ROWS and not rows(ROWS.replace(part, stated), tmp_path).functions
     assert re.search(f"no function: scaled_rows: .*{why}", capsys.readouterr().out)
+
+
+CHANNELS = """\
+ops:
+  scaled_channels:
+    summary: Channels divided by what the mean of their squares is, by element or as a whole, times a weight of each.
+    inputs: {x: "T[b, c, *d]", w: "T[c]", v: "T[c] = 2"}
+    params:
+      by:     {kind: [channel, image], default: channel}
+      negate: {kind: bool, default: false}
+    outputs: {y: "T[b, c, *d]", norm: "T[b]", power: "T[c, *d]"}
+    dtypes: {T: float}
+    kernel: |
+      square[n, h] = sum(x[n, h, *j] ** 2 for *j in d) / prod(d)
+      mean[n]      = sum(square[n, h] for h in c) / c
+      if by == "channel": size[n, h] = square[n, h]
+      else: size[n, h] = mean[n] + 0 * square[n, h]
+      y[n, h, *i]  = (-x[n, h, *i] if negate else x[n, h, *i]) / sqrt(size[n, h]) * w[h] * v[h]
+      norm[n]      = max(x[n, h, *j] for h in c for *j in d)
+      power[h, *i] = sum(x[n, h, *i] ** 2 for n in b)
+    reference: "[x, x, x]"
+    examples:
+      - {x: [2, 3, 4], w: [3], v: [3], y: [2, 3, 4], norm: [2], power: [3, 4]}
+      - {x: [2, 3], w: [3], by: image, negate: true, y: [2, 3], norm: [2], power: [3]}
+"""
+
+
+def channels(x: NDArray[Any], w: NDArray[Any], v: NDArray[Any], by: str, negate: bool) -> list[NDArray[Any]]:
+    places = tuple(range(2, x.ndim))
+    square = (x**2).mean(places, keepdims=True)
+    size = square if by == "channel" else square.mean(1, keepdims=True)
+    weights = (w * v).reshape(-1, *[1] * len(places))
+    return [(-1 if negate else 1) * x / np.sqrt(size) * weights, x.max((1, *places)), (x**2).sum(0)]
+
+
+def test_dims_and_runs_of_users(tmp_path: Path) -> None:
+    (f,) = rows(CHANNELS, tmp_path).functions
+    rng = np.random.default_rng(0)
+    for shape in ((2, 3, 4), (2, 3, 4, 5), (1, 3), (2, 1, 1, 1)):
+        x = rng.standard_normal(shape).astype(np.float32)
+        w, v = rng.standard_normal((2, shape[1])).astype(np.float32)
+        for by, negate in product(("channel", "image"), (False, True)):
+            results = run(f, [x, w, v], {"by": by, "negate": negate})
+            for result, wanted in zip(results, channels(x, w, v, by, negate), strict=True):
+                assert result.shape == wanted.shape
+                np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-6)
