@@ -82,7 +82,9 @@ def test_the_arena_is_exactly_large_enough(both: tuple[Exported, anyshape.Execut
     room = [9 * 33 * 4]
     c.run(inputs, (9, 70, 33), needed, room)
     for short in (needed - 1, 64, 0):
-        with pytest.raises(StatusError, match=f"the arena has {short} bytes, and {needed} are needed") as raised:
+        with pytest.raises(
+            StatusError, match=f"^ARENA: {c.interface.name}: the arena has {short} bytes, and {needed} are needed"
+        ) as raised:
             c.run(inputs, (9, 70, 33), short, room)
         assert raised.value.code is Code.ARENA and raised.value.status.needed == needed
 
@@ -395,7 +397,8 @@ def test_sizes_beyond_the_budget_are_refused() -> None:
         inputs = arrays(*sizes)
         for refuse in (partial(c.check, sizes), partial(c.run, inputs, sizes, needed, [0])):
             with pytest.raises(
-                StatusError, match=f"these sizes need {needed} bytes of memory, and the budget is {budget}"
+                StatusError,
+                match=f"^ARENA: {c.interface.name}: these sizes need {needed} bytes of memory, and the budget is {budget}",
             ):
                 refuse()
 

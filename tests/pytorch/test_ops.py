@@ -1,18 +1,19 @@
 """Every op as an operator of torch, on the examples of its spec: results, `torch.library.opcheck`, gradients, refusals.
 
-ANYSHAPE_LONG=1 checks all examples; else it is the first one with a result of each op.
+ANYSHAPE_LONG=1 checks all examples, and all dtypes that an op allows; else the first example with a result, and one other dtype of each op.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 
 from anyshape.errors import AnyshapeError, UnsupportedError
-from anyshape.frontends.torch.dtypes import array_of
+from anyshape.frontends.torch.dtypes import ELEMENT_TYPES, array_of, torch_of_dtype
 from anyshape.torch import ops
 from anyshape.torch.schema import as_passed
 from anyshape_testing.laws.catalogue import SPEAKS_OF
@@ -24,6 +25,7 @@ NO_GRADIENT = r"no gradient of .*\(specs/\w+\.yaml:\d+\)"
 CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 CLASSES = [name for name in ops.OPERATORS if SPEAKS_OF["smooth_op"](PROPERTIES[name]) is None]
 """Ops with a gradient in f64"""
+TORCH_DTYPES = {str(d): torch_of_dtype(d) for d in ELEMENT_TYPES}
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -39,6 +41,36 @@ def checked(name: str, args: list[Any]) -> None:
     utils = CHECKS[:-1] if ops.VARIANTS[name].static.is_random else CHECKS
     positional, named = as_passed(ops.VARIANTS[name].arguments, args)
     torch.library.opcheck(ops.OPERATORS[name], tuple(positional), named, test_utils=utils)
+
+
+def other_dtypes(name: str) -> Iterator[tuple[str, str]]:
+    """The choices that an op allows for each of its dtype variables, and that torch has, but for the first one, that of examples."""
+    for var, choices in ops.VARIANTS[name].static.dtypes.items() if name in ops.OPERATORS else ():
+        yield from ((var, c) for c in choices[1:] if c in TORCH_DTYPES)
+
+
+def in_dtype(name: str, args: list[Any], var: str, dtype: str) -> list[Any] | None:
+    """The arguments of a call with inputs of another dtype; None if the op refuses them: a negative index has no counterpart."""
+    changed = list(args)
+    for k, i in enumerate(ops.VARIANTS[name].static.inputs):
+        if i.dtype == var:
+            changed[k] = on_tensors(args[k], TORCH_DTYPES[dtype])
+    try:
+        run(name, changed)
+    except AnyshapeError:
+        return None
+    return changed
+
+
+def on_tensors(value: Any, dtype: torch.dtype) -> Any:
+    """Tensors in another dtype, of a list or alone; None where an input is absent."""
+    return (
+        [on_tensors(v, dtype) for v in value]
+        if isinstance(value, list)
+        else value
+        if value is None
+        else value.to(dtype)
+    )
 
 
 def prepared(name: str, args: list[Any]) -> list[Any]:
@@ -75,6 +107,27 @@ def test_results_and_registrations(name: str) -> None:
             if o.name in e.outputs:
                 expected(e.outputs[o.name], [array_of(t) for t in flat([value])], o.variadic)
         checked(name, prepared(name, args))
+
+
+@pytest.mark.parametrize("name", ops.OPERATORS)
+def test_registrations_of_each_dtype(name: str) -> None:
+    choices = list(other_dtypes(name))
+    chosen = choices if LONG else choices[len(name) % len(choices) :][:1] if choices else []
+    for var, dtype in chosen:
+        results = [c for _, args in calls(name) if (c := in_dtype(name, args, var, dtype)) is not None]
+        assert results, f"no example of {name} has a result where {var} is {dtype}"
+        checked(name, prepared(name, results[0]))
+
+
+def test_dtypes_that_are_chosen() -> None:
+    assert set(other_dtypes("softmax")) == {("F", "f16"), ("F", "bf16"), ("F", "f64")}
+    assert {d for _, d in other_dtypes("add")} >= {"f64", "i8", "i32", "i64", "u8", "bf16"} and not list(
+        other_dtypes("nonsense")
+    )
+    (_, args), *_ = calls("gather")
+    index_vars = [i.dtype for i in ops.VARIANTS["gather"].static.inputs]
+    changed = in_dtype("gather", args, index_vars[1], "i32")
+    assert changed is not None and [t.dtype for t in changed[:2]] == [args[0].dtype, torch.int32]
 
 
 @pytest.mark.parametrize("name", CLASSES)

@@ -140,11 +140,11 @@ class _PlanCode:
             total, more = with_overflow(f, "sadd", total, size)
             beyond = f.or_(beyond, f.or_(over, more))
         f.store(f.select(beyond, const(I64, -1), total), self.reserved, self.program.regions)
-        words = f"{template(self.program.name)}: the size of its memory does not fit a signed 64-bit integer"
+        words = f"{template(self.interface.name)}: the size of its memory does not fit a signed 64-bit integer"
         self.failures.end_if(f.and_(self.demand, beyond), Code.OVERFLOW, words)
         if budget is not None:
             with f.if_(f.and_(self.demand, f.compare("gt", total, budget))):
-                over_budget(self.failures, self.program.name, total, budget)
+                over_budget(self.failures, self.interface.name, total, budget)
 
 
 def over_budget(failures: Failures, name: str, total: Val, budget: int) -> None:

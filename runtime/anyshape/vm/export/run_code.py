@@ -112,7 +112,7 @@ class _RunCode:
         total = f.load(reserved, I64, count)
         if budget is not None:
             with f.if_(f.compare("gt", total, const(I64, budget), unsigned=True)):
-                over_budget(self.failures, self.program.name, total, budget)
+                over_budget(self.failures, self.interface.name, total, budget)
         short = f.compare("gt", total, self.arena_bytes, unsigned=True)
         base = f.convert("ptrtoint", self.memory, I64)
         if most is not None:
@@ -214,7 +214,7 @@ class _RunCode:
         """Ends the call for want of memory: the plan needs more than there is, or what a run makes is larger than what is left."""
         f = self.f
         needed = f.load(self.arena, I64, NEEDED)
-        text = f"{template(what + self.program.name)}: the arena has {NUMBER} bytes, and {NUMBER} are needed"
+        text = f"{template(what + self.interface.name)}: the arena has {NUMBER} bytes, and {NUMBER} are needed"
         pairs = [exact(n, f.compare("lt", n, 0)) for n in (self.arena_bytes, needed)]
         self.failures.end(Code.ARENA, text, pairs, needed=needed)
 
