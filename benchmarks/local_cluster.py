@@ -15,16 +15,17 @@ from ray.cluster_utils import Cluster
 
 STARTS = 5
 """Times that a node is started: Ray waits for half a minute for one, which a busy machine may not start in time"""
-NODE = {"num_cpus": 2, "object_store_memory": 100 << 20}
+NODE = {"object_store_memory": 100 << 20}
 
 
 @contextmanager
-def nodes(count: int) -> Iterator[Cluster]:
-    """Starts nodes of two processors each, and connects to them."""
-    cluster = _started(lambda: Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False}))
+def nodes(count: int, processors: int = 2) -> Iterator[Cluster]:
+    """Starts nodes of so many processors each, as Ray counts them, and connects to them."""
+    head = {**NODE, "num_cpus": processors, "include_dashboard": False}
+    cluster = _started(lambda: Cluster(initialize_head=True, head_node_args=head))
     try:
         for _ in range(count - 1):
-            add_node(cluster)
+            add_node(cluster, processors)
         ray.init(address=cluster.address, log_to_driver=False, logging_level="WARNING")
         ray.data.DataContext.get_current().enable_progress_bars = False
         yield cluster
@@ -33,9 +34,9 @@ def nodes(count: int) -> Iterator[Cluster]:
         cluster.shutdown()
 
 
-def add_node(cluster: Cluster) -> Any:
+def add_node(cluster: Cluster, processors: int = 2) -> Any:
     """Starts one more node."""
-    return _started(lambda: cluster.add_node(**NODE))
+    return _started(lambda: cluster.add_node(num_cpus=processors, **NODE))
 
 
 def _started(start: Callable[[], Any]) -> Any:

@@ -183,7 +183,7 @@ def _add(total: dict[str, float], prefix: str, text: str) -> None:
 
 def measured(engine: str, table: Path, models: dict[str, Path], per_node: int, count: int) -> dict[str, Any]:
     """One run on a cluster of so many nodes: seconds, memory, and a checksum of the vectors by row."""
-    with nodes(count) as cluster:
+    with nodes(count, per_node + 1) as cluster:  # one for tasks that read
         data = dataset(engine, table, models, per_node * count)
         sampler = MemorySampler(cluster, ACTORS[engine])
         sampler.start()

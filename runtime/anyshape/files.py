@@ -46,6 +46,14 @@ def open_plain(path: PathLike, follow: bool = True) -> BinaryIO:
         raise
 
 
+def size_of(path: PathLike) -> int | None:
+    """The bytes of a file; None where the system does not say."""
+    try:
+        return os.stat(path).st_size
+    except (OSError, ValueError):
+        return None
+
+
 def is_saved(path: PathLike) -> bool:
     """Tests whether a file begins like a saved model."""
     try:

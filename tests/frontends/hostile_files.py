@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -141,6 +142,50 @@ def _field(pick: random.Random, m: Message, accepts: Callable[[Any], bool]) -> A
     return pick.choice(fields) if fields else None
 
 
+def _bits(pick: random.Random, data: bytearray, count: int) -> None:
+    for _ in range(count):
+        data[pick.randrange(len(data))] ^= 1 << pick.randrange(8)
+
+
+def _cut(pick: random.Random, data: bytearray) -> None:
+    del data[pick.randrange(len(data)) :]
+
+
+KINDS = (
+    "a number",
+    "a name",
+    "items of a list",
+    "a message in another's place",
+    "a field that is left out",
+    "bits",
+    "the end cut off",
+)
+"""What is changed in a file of `broken_alike`"""
+
+
+def broken_alike(kind: str, seed: int) -> tuple[str, bytes]:
+    """A model's name, and its file with one change of a kind."""
+    pick = random.Random(f"{kind} {seed}")
+    name = pick.choice(sorted(whole()))
+    model = onnx.ModelProto()
+    model.CopyFrom(whole()[name])
+    places = list(messages(model))
+    before, at = model.SerializeToString(deterministic=True), KINDS.index(kind)
+    for _ in range(100):  # many places have nothing of the kind
+        with suppress(ValueError, TypeError):
+            if at < 5:
+                m = pick.choice(places)
+                (_number, _name, _many, lambda pick, m: _graft(pick, m, model), _clear)[at](pick, m)
+        if at >= 5 or model.SerializePartialToString(deterministic=True) != before:
+            break
+    data = bytearray(model.SerializePartialToString())
+    if kind == "bits":
+        _bits(pick, data, 3)
+    elif kind == "the end cut off":
+        _cut(pick, data)
+    return name, bytes(data)
+
+
 def broken(seed: int) -> tuple[str, bytes]:
     """The model's name, and its file with faults."""
     pick = random.Random(seed)
@@ -165,10 +210,9 @@ def broken(seed: int) -> tuple[str, bytes]:
             continue  # the field takes no such number
     data = bytearray(model.SerializePartialToString())
     if data and pick.random() < 0.25:
-        for _ in range(pick.choice((1, 1, 3))):
-            data[pick.randrange(len(data))] ^= 1 << pick.randrange(8)
+        _bits(pick, data, pick.choice((1, 1, 3)))
     if data and pick.random() < 0.05:
-        del data[pick.randrange(len(data)) :]
+        _cut(pick, data)
     return name, bytes(data)
 
 
@@ -186,7 +230,7 @@ def tried(seed: int, name: str, data: bytes) -> str:
             warnings.simplefilter("ignore")
             exe = anyshape.compile(data)
             pick, sizes = random.Random(seed), dict[Any, int]()
-            feed = {n: _array(pick, t, sizes) for n, t in zip(exe.input_names, exe.input_types, strict=True)}
+            feed = {n: drawn_array(pick, t, sizes) for n, t in zip(exe.input_names, exe.input_types, strict=True)}
             if all(a is not None for a in feed.values()):
                 exe.run(feed)
     except AnyshapeError:
@@ -196,7 +240,7 @@ def tried(seed: int, name: str, data: bytes) -> str:
     return ""
 
 
-def _array(pick: random.Random, type_: Any, sizes: dict[Any, int]) -> Any:
+def drawn_array(pick: random.Random, type_: Any, sizes: dict[Any, int]) -> Any:
     """An array of the type, or None where no small one is."""
     if getattr(type_, "shape", None) is None:
         return None
@@ -205,11 +249,11 @@ def _array(pick: random.Random, type_: Any, sizes: dict[Any, int]) -> Any:
         return None
     kind = type_.dtype.numpy
     values = np.array([pick.choice((0, 1, 1, 2, 3, -1)) for _ in range(int(np.prod(shape, dtype=int)))])
-    return (
-        np.abs(values).astype(kind).reshape(shape)
-        if np.dtype(kind).kind in "ub"
-        else values.astype(kind).reshape(shape)
-    )
+    values = np.abs(values).astype(kind) if np.dtype(kind).kind in "ub" else values.astype(kind)
+    try:
+        return values.reshape(shape)
+    except ValueError:  # more dims than an array has, or dims beside a 0 whose product is too large
+        return None
 
 
 def run(seeds: Any) -> Iterator[tuple[int, str]]:

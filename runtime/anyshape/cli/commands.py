@@ -16,6 +16,7 @@ from anyshape.cli import arguments
 from anyshape.cli.answer import Answer, report, signature
 from anyshape.cli.progress import progress
 from anyshape.errors import ArgumentError
+from anyshape.files import size_of
 
 if TYPE_CHECKING:
     from anyshape.vm import Executable
@@ -140,7 +141,8 @@ def compile_model(exe: Executable, args: argparse.Namespace) -> Answer:
     lines, data = [repr(exe), str(exe.report)], {**signature(exe), "report": report(exe), "saved": args.output}
     if args.output is not None:
         exe.save(args.output)
-        lines.append(f"saved in {args.output}, {os.path.getsize(args.output) / 1e6:.1f} MB")
+        size = size_of(args.output)
+        lines.append(f"saved in {args.output}" + ("" if size is None else f", {size / 1e6:.1f} MB"))
     return Answer(text="\n".join(lines), data=data)
 
 

@@ -38,6 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _refused(args, AnyshapeError("there is not enough memory"))
         except ImportError as e:
             return _refused(args, library_error(e))
+        except BrokenPipeError:
+            raise
+        except OSError as e:
+            return _refused(args, AnyshapeError(f"{e.filename or 'a file'}: {e.strerror or e}"))
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # who read the output has enough

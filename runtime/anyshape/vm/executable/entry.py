@@ -8,13 +8,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, Unpack
 
 from anyshape.errors import ArgumentError
-from anyshape.files import PathLike, is_saved
+from anyshape.files import PathLike, is_saved, size_of
 from anyshape.graph.function import Function
 from anyshape.graph.retype import constrained
 from anyshape.policies import Generic, PolicyArgument, SizePolicy, size_policy
@@ -164,9 +163,8 @@ def function_of(
 
 def _size_of_file(model: Any) -> int:
     """Bytes of the file that are likely to be weights of products; few, since nothing of the file is known yet."""
-    with suppress(OSError, ValueError):
-        return min(os.path.getsize(model), PROBABLE) if isinstance(model, (str, os.PathLike)) else 0
-    return 0
+    size = size_of(model) if isinstance(model, (str, os.PathLike)) else None
+    return min(size or 0, PROBABLE)
 
 
 def _function(model: Any, options: Options, report: Report) -> Function:
