@@ -97,22 +97,24 @@ def compare(name: str, arrays: list[NDArray[Any]], **attributes: Any) -> None:
 
 def calls(name: str, dtype: Any) -> list[tuple[list[NDArray[Any]], dict[str, Any]]]:
     """The examples of an op that are no errors, as operands of those shapes and attributes."""
-    spec, found = SPECS[name], list[tuple[list[NDArray[Any]], dict[str, Any]]]()
+    spec, drawn = SPECS[name], list[tuple[list[NDArray[Any]], dict[str, Any]]]()
     for example in spec.examples:
-        shapes, given = list[tuple[int, ...]](), dict(example.arguments)
-        if example.error is not None or "empty_is_all" in given:
+        shapes, arguments = list[tuple[int, ...]](), dict(example.arguments)
+        if example.error is not None or "empty_is_all" in arguments:
             continue
         for o in spec.inputs:
-            value = given.get(o.name)
+            value = arguments.get(o.name)
             stated: Any = () if value is None else value.value
             shapes.append(np.shape(stated) if value is not None and value.literal else stated)
         attributes = {
-            p.name: given[p.name].value for p in spec.params if p.name in given and p.name in attribute_names(name)
+            p.name: arguments[p.name].value
+            for p in spec.params
+            if p.name in arguments and p.name in attribute_names(name)
         }
         for p in FUNCTIONS[name].attribute:  # axes, whose default a function cannot compute
             attributes.setdefault(p, tuple(range(len(shapes[0]))))
-        found.append((operands(name, dtype, shapes), attributes))
-    return found
+        drawn.append((operands(name, dtype, shapes), attributes))
+    return drawn
 
 
 def attribute_names(name: str) -> set[str]:
@@ -144,7 +146,7 @@ def test_reductions_along_one_axis(name: str) -> None:
 
 @pytest.mark.parametrize("name", with_param("axes"))
 def test_reductions_along_several_axes(name: str) -> None:
-    """None of them too, and sizes of 1 that stay."""
+    """Reduces no axes too, and keeps sizes of 1 that it does not reduce."""
     cases = (((3, 4, 5), (0, -1)), ((3, 4, 5), (1,)), ((1, 3, 1), (0,)), ((1, 3), ()), ((2, 3, 4), (-1, 0, 1)))
     flags = [{}] if "keepdims" not in attribute_names(name) else [{}, {"keepdims": True}]
     for (shape, axes), flag in product(cases, flags):
@@ -360,6 +362,6 @@ def test_dims_and_runs_of_users(tmp_path: Path) -> None:
         w, v = rng.standard_normal((2, shape[1])).astype(np.float32)
         for by, negate in product(("channel", "image"), (False, True)):
             results = run(f, [x, w, v], {"by": by, "negate": negate})
-            for result, wanted in zip(results, channels(x, w, v, by, negate), strict=True):
-                assert result.shape == wanted.shape
-                np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-6)
+            for result, expected in zip(results, channels(x, w, v, by, negate), strict=True):
+                assert result.shape == expected.shape
+                np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)

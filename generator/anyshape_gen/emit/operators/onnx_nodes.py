@@ -33,7 +33,7 @@ ATTRIBUTES = {
     "axes": Attribute("value_ints", AttributeProto.INTS, list),
     "enum": Attribute("value_string", AttributeProto.STRING, str),
 }
-"""By the kind of a parameter"""
+"""Attributes by the kind of parameter"""
 
 
 class Nodes:
