@@ -1,12 +1,12 @@
 """Symbolic shapes by anyshape, by ONNX's inference and by onnxruntime's symbolic_shape_infer: what each leaves unknown, and who is right.
 
-    python -m benchmarks.symbolic_shapes [exported suite] [--only TEXT] [--wrong] [--page]
+    python -m benchmarks.symbolic_shapes [exported networks suite] [--only TEXT] [--wrong] [--page]
 
-In: the exported models of benchmarks/models and the example, and the cases of ONNX's suite, of whose inputs every dim gets a name of its
-own and small integer operands become constants. Each model is run by onnxruntime, with all values as outputs, at the sizes of up to three
-calls; of a case of the suite the results are in the suite. A dim of a value is unknown to a tool if it says nothing that the sizes of the
-inputs determine, and wrong if what it says is another number than in some run. `--wrong` lists these, `--page` writes the tables into
-docs/symbolic-shapes.md.
+In: the exported models of benchmarks/models and the example, the networks of benchmarks/networks, and the cases of ONNX's suite, of whose
+inputs every dim gets a name of its own and small integer operands become constants. Each model is run by onnxruntime, with all values as
+outputs, at the sizes of up to three calls; of a case of the suite the results are in the suite. A dim of a value is unknown to a tool if
+it says nothing that the sizes of the inputs determine, and wrong if what it says is another number than in some run. `--wrong` lists
+these, `--page` writes the tables into docs/symbolic-shapes.md.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ from anyshape.dims import evaluate, free_symbols
 from benchmarks import models
 from benchmarks.models import structure
 from benchmarks.models.zoo.arguments import calls as calls_of
+from benchmarks.networks import networks
+from benchmarks.op_cases import Case
+from benchmarks.quantised import MODELS, Quantised
 
 PAGE = Path(__file__).parents[1] / "docs" / "symbolic-shapes.md"
 DATES = Path(__file__).parents[1] / "examples" / "dates" / "dates.onnx"
@@ -92,6 +95,13 @@ def exported() -> Iterator[Subject]:
             )
     ids = np.random.default_rng(0).integers(1, 50, (7, 30))
     yield from _run("dates", onnx.load(DATES), [{"ids": ids}, {"ids": ids[:1, :3]}, {"ids": ids[:3, :1]}])
+
+
+def whole_networks() -> Iterator[Subject]:
+    """Networks that are declared in a table, and quantised models as onnxruntime's tools write them."""
+    known: dict[str, Case | Quantised] = {**networks(), **MODELS}
+    for name, case in known.items():
+        yield from _run(name, case.model(), [case.arrays(sizes) for sizes in case.at])
 
 
 def suite() -> Iterator[Subject]:
@@ -284,7 +294,7 @@ def disagreements(sets: Mapping[str, tuple[int, Mapping[str, Tally]]]) -> list[s
     return lines
 
 
-SETS: dict[str, Callable[[], Iterator[Subject]]] = {"exported": exported, "suite": suite}
+SETS: dict[str, Callable[[], Iterator[Subject]]] = {"exported": exported, "networks": whole_networks, "suite": suite}
 
 
 def main() -> None:
