@@ -36,7 +36,7 @@ def batch_command(args: argparse.Namespace) -> Answer:
         raise ArgumentError("--workers is for --address; in this process --threads says how many processors are used")
     start = time.perf_counter()
     with ExitStack() as stack:
-        stack.enter_context(_ended_by_signals())
+        signals = stack.enter_context(_ended_by_signals())
         source = stack.enter_context(table_source(args.source))
         with progress(f"compiling {args.model}"):
             dims = arguments.dims(args.dim)
@@ -61,8 +61,10 @@ def batch_command(args: argparse.Namespace) -> Answer:
         of = "" if source.count is None else f" of {source.count}"
         with progress(lambda: f"{count}{of} rows"):
             for piece in pieces:
+                signals.demand_none()
                 write(piece)
                 count += piece.num_rows
+        signals.demand_none()
     seconds = time.perf_counter() - start
     text = f"{counted(count, 'row')} in {seconds:.1f} s, written to {args.target}"
     return Answer(text=text, data={"rows": count, "seconds": seconds, "output": args.target, "batch": str(plan.layout)})
@@ -96,21 +98,38 @@ def _cluster_pieces(args: argparse.Namespace, executable: Executable, plan: Tabl
         yield ordered_pieces(args.source, saved, plan, args.workers, args.rows)
 
 
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM ends the command as an error does, so that it leaves no temporary file."""
+class _Signals:
+    """SIGINT and SIGTERM while a command runs."""
 
-    def end(number: int, frame: object) -> None:
+    def __init__(self) -> None:
+        self._arrived: int | None = None
+
+    def arrive(self, number: int, frame: object = None) -> None:
+        """Handles a signal. Raises KeyboardInterrupt for SIGINT and _Terminated for another."""
+        self._arrived = number
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
         raise _Terminated(f"ended by {signal.Signals(number).name}")
 
+    def demand_none(self) -> None:
+        """Raises again for a signal that arrived: Python drops what is raised within the callback of a weak reference, or `__del__`."""
+        if self._arrived is not None:
+            self.arrive(self._arrived)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[_Signals]:
+    """SIGTERM ends the command as an error does, so that it leaves no temporary file, and neither it nor SIGINT gets lost."""
+    signals = _Signals()
     if threading.current_thread() is not threading.main_thread() or sys.platform == "win32":
-        yield
+        yield signals
         return
-    before = signal.signal(signal.SIGTERM, end)
+    before = {number: signal.signal(number, signals.arrive) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield
+        yield signals
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _Terminated(AnyshapeError):

@@ -120,6 +120,29 @@ def test_a_command_that_is_ended_leaves_no_half_table(number: signal.Signals, fo
     assert bool(list(tmp_path.glob(".new-*"))) == (number == signal.SIGKILL)
 
 
+@pytest.mark.parametrize(("number", "code"), [("SIGTERM", 2), ("SIGINT", 130)])
+def test_a_signal_whose_error_is_dropped_ends_the_command_too(number: str, code: int, folder: Path) -> None:
+    """Python drops errors of `__del__`, and so that of a signal which arrives there."""
+    script = f"""
+import os, signal, sys
+from anyshape.cli import batch, main
+class Dropping:
+    def __del__(self):
+        os.kill(os.getpid(), signal.{number})
+        for _ in range(1000): pass
+def pieces(tables, source, rows, original=batch._pieces):
+    for piece in original(tables, source, rows):
+        Dropping()
+        yield piece
+batch._pieces = pieces
+sys.exit(main.main(sys.argv[1:]))
+"""
+    words = ["batch", str(folder / "text.anyshape"), str(folder / "in.parquet"), str(folder / "new.parquet")]
+    done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True)
+    assert done.returncode == code and "Exception ignored in" in done.stderr, done.stderr
+    assert not list(folder.glob("new*")) and not list(folder.glob(".new-*"))
+
+
 @pytest.mark.skipif(not LINUX, reason="the system does not tell what is resident")
 def test_memory_does_not_grow_with_the_table(folder: Path, tmp_path: Path) -> None:
     """A table of sixty times the rows adds less than a quarter of its bytes to what is resident at most."""
