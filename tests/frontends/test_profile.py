@@ -16,6 +16,11 @@ import anyshape
 from anyshape import control, ops
 from anyshape.cli.main import main
 from anyshape.cli.profile import Limits, by_kernel, by_op
+from anyshape.disk_cache import DiskCache
+from anyshape.lower import limits
+from anyshape.lower.llvm import target_probe
+from anyshape.lower.multiply_adds import MULTIPLY_ADDS
+from anyshape.lower.target import host_target
 from anyshape.vm.executable.profile import ProfiledCall, profile
 from anyshape.vm.executable.trace import trace_of
 from anyshape.vm.run.recorder import Sample
@@ -38,6 +43,36 @@ def test_operations_and_bytes_are_those_of_the_call() -> None:
     names = {node.op.name: share for node, share in product.nodes}
     assert names.keys() == {"matmul", "tanh"} and sum(names.values()) == pytest.approx(1) and names["matmul"] > 0.9
     assert measured.kernels > 0 and all(s.seconds >= 0 for s in measured.samples) and measured.call > 0
+
+
+def test_limits_are_those_of_what_is_multiplied() -> None:
+    def multiply_add(f: anyshape.Function, x: Any, **options: Any) -> list[str]:
+        return [s.multiply_add for s in profile(f, {"x": x}, repeat=1, threads=1, **options).samples]
+
+    x = np.ones((10, 64), np.float32)
+    assert multiply_add(layer(), x) == ["f32", "f32"]
+    assert multiply_add(layer(), x, precision="bf16") == ["bf16", "f32"]
+    exact, narrow = (profile(layer(), {"x": x}, 1, precision=p).samples[0] for p in ("exact", "bf16"))
+    assert narrow.operations == exact.operations  # roundings are no operations
+    wide, codes = anyshape.input("x", "f64[n, 64]"), anyshape.input("x", "u8[n, 64]")
+    doubles = anyshape.function([wide], ops.matmul(wide, np.ones((64, 8))))
+    assert multiply_add(doubles, x.astype(np.float64)) == ["f64"]
+    products = anyshape.function([codes], ops.matmul_integer(codes, np.ones((64, 8), np.int8)))
+    assert multiply_add(products, x.astype(np.uint8)) == ["i8"]
+    assert multiply_add(anyshape.function([wide], ops.exp(wide)), x.astype(np.float64)) == ["f64"]
+
+
+def test_a_limit_is_measured_once_on_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in MULTIPLY_ADDS:
+        assert 1 < limits.peak(kind) < 1e5
+    if host_target().dots:
+        assert limits.peak("i8") > 1.5 * limits.peak("f32") > 2 * limits.peak("f64")
+    monkeypatch.setattr(target_probe, "disk_cache", lambda: DiskCache(tmp_path))
+    speeds = iter([3.0, 5.0])
+    monkeypatch.setattr(limits, "measure_copy", lambda size: next(speeds))
+    for size, speed in ((100_000, 3.0), (1 << 17, 3.0), ((1 << 17) + 1, 5.0), (70_000, 3.0)):
+        limits.copy_speed.cache_clear()
+        assert limits.copy_speed(size) == speed
 
 
 def test_of_a_table_the_rows_that_are_picked_are_moved() -> None:
@@ -75,10 +110,15 @@ def test_only_profiles_keep_what_kernels_came_from() -> None:
 
 def test_tables_count_everything_once() -> None:
     measured = profile(layer(), {"x": np.ones((100, 64), np.float32)}, repeat=2)
-    for rows in (by_kernel(measured.samples), by_op(measured.samples)):
+    machine = Limits({"f32": 100.0}, 10.0)
+    for rows in (by_kernel(measured.samples, machine), by_op(measured.samples, machine)):
+        assert sum(r.least for r in rows) == pytest.approx(sum(map(machine.least, measured.samples)))
         assert sum(r.seconds for r in rows) == pytest.approx(measured.kernels)
         assert [r.seconds for r in rows] == sorted((r.seconds for r in rows), reverse=True)
-    assert Limits(100.0, 10.0).fraction(1e-6, 50_000, 2_000) == pytest.approx(0.5)
+    sample = Sample("k", 2e-6, 50_000, 2_000, (), multiply_add="bf16")
+    assert Limits({"f32": 100.0, "bf16": 200.0}, 10.0).least(sample) == pytest.approx(0.25e-6)
+    (row,) = by_kernel([sample], Limits({"bf16": 200.0}, 1.0))
+    assert row.limit == 1.0 and row.multiply_add == "bf16"
 
 
 @pytest.fixture
@@ -95,7 +135,7 @@ def test_the_command_and_its_page(model: Path, tmp_path: Path, capsys: pytest.Ca
     page = tmp_path / "p.html"
     assert main(["profile", str(model), "--shape", "x=40x8", "--repeat", "2", "--html", str(page)]) == 0
     said = capsys.readouterr().out
-    assert "x 40x8" in said and re.search(r"limits of one core: \d+ GFLOP/s", said)
+    assert "x 40x8" in said and re.search(r"limits of one core: \d+ GFLOP/s of f32, and \d+ GB/s", said)
     assert re.search(r"^softmax\S* +\d+ +\d+\.\d", said, re.M) and "op of the model" in said
     text = page.read_text()
     assert text.count('<tr id="k') == text.count("<a href=") >= 1

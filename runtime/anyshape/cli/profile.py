@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
 from functools import partial
 
@@ -16,6 +16,7 @@ from anyshape.cli.progress import progress
 from anyshape.cli.random_inputs import accepted_inputs, make_inputs, spell_shape
 from anyshape.errors import ArgumentError
 from anyshape.files import is_saved
+from anyshape.lower.multiply_adds import MULTIPLY_ADDS, MultiplyAdd
 from anyshape.vm.compiling.options import CompileOptions
 from anyshape.vm.executable.profile import Profile, profile
 from anyshape.vm.run.recorder import Sample
@@ -23,21 +24,35 @@ from anyshape.wording import counted
 
 SHOWN = 25
 NOTE = """\
-A fused kernel's time is divided among its ops by their operations. GFLOP/s count every arithmetic operation as one, exp and tanh too;
-GB/s count results, and of operands what is read, once; limit is the least time that the core's limits allow, as a share of the time."""
+A fused kernel's time is divided among its ops by their operations. GFLOP/s count every multiply_add operation as one, exp and tanh too;
+GB/s count results, and of operands what is read, once; limit is the least time that the core's limits allow, as a share of the time:
+multiply-adds of what the kernel multiplies (of), and a copy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one core: multiply-adds in GFLOP/s, and bytes of a copy as large as the model's typical operand, in GB/s."""
+    """Limits of one core: multiply-adds in GFLOP/s, by what is multiplied, and bytes of a copy as large as the model's typical operand, in
+    GB/s."""
 
-    flops: float
+    flops: Mapping[MultiplyAdd, float]
     bytes: float
 
-    def fraction(self, seconds: float, operations: int, moved: int) -> float:
-        """Returns the share of the time that the stricter of the two limits allows as the least."""
-        least = max(operations / self.flops / 1e9, moved / self.bytes / 1e9)
-        return least / seconds if seconds > 0 else 0.0
+    def least(self, s: Sample) -> float:
+        """The seconds of a kernel that the stricter of the two limits allows as the least."""
+        return max(s.operations / self.flops[s.multiply_add] / 1e9, s.moved / self.bytes / 1e9)
+
+    def __str__(self) -> str:
+        flops = ", ".join(f"{n:.0f} GFLOP/s of {multiply_add}" for multiply_add, n in self.flops.items())
+        return f"{flops}, and {self.bytes:.0f} GB/s for a copy of the median kernel's size"
+
+
+def limits_for(samples: Sequence[Sample]) -> Limits:
+    """The limits of this machine for what some kernels multiply, and for the median of the bytes that they move."""
+    from anyshape.lower.limits import copy_speed, peak
+
+    typical = sorted(s.moved for s in samples)[len(samples) // 2] if samples else 1 << 16
+    kinds: list[MultiplyAdd] = sorted({s.multiply_add for s in samples} | {"f32"}, key=MULTIPLY_ADDS.index)
+    return Limits({kind: peak(kind) for kind in kinds}, copy_speed(typical))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +61,23 @@ class ProfileRow:
 
     name: str
     count: int
+    _: KW_ONLY
     seconds: float
     operations: int
     moved: int
-    _: KW_ONLY
+    least: float
+    """Seconds that the limits of the core allow as the least"""
     result: str = ""
+    multiply_add: str = ""
+
+    @property
+    def limit(self) -> float:
+        """The least seconds as a share of those taken."""
+        return min(self.least / self.seconds, 1.0) if self.seconds > 0 else 0.0
 
 
 def profile_command(args: argparse.Namespace) -> Answer:
     """Measures a model; writes the timeline and the trace if asked for."""
-    from anyshape.lower.limits import measure_copy, measure_peak
     from anyshape.vm import compile
 
     if is_saved(args.model):
@@ -70,8 +92,7 @@ def profile_command(args: argparse.Namespace) -> Answer:
     with progress("profiling"):
         options: CompileOptions = {"threads": args.threads, "precision": args.precision}
         measured = profile(args.model, feed, args.repeat, dims=dims, policy=args.policy, **options)
-        typical = sorted(s.moved for s in measured.samples)[len(measured.samples) // 2] if measured.samples else 1 << 16
-        limits = Limits(measure_peak(), measure_copy(typical))
+        limits = limits_for(measured.samples)
     shape = ", ".join(f"{name} {spell_shape(a)}" for name, a in feed.items())
     lines = [shape] if not sizes.chosen else [f"{shape} (some sizes are chosen; set them by --shape NAME=4x128)"]
     lines += [text(measured, limits)]
@@ -90,9 +111,9 @@ def profile_command(args: argparse.Namespace) -> Answer:
         "chosen": sizes.chosen,
         "seconds": {"call": measured.call, "kernels": measured.kernels},
         "policy": measured.policy,
-        "limits": {"gflops": limits.flops, "gbytes": limits.bytes},
-        "kernels": [_row(r) for r in by_kernel(measured.samples)],
-        "ops": [_row(r) for r in by_op(measured.samples)],
+        "limits": {"gflops": dict(limits.flops), "gbytes": limits.bytes},
+        "kernels": [_row(r) for r in by_kernel(measured.samples, limits)],
+        "ops": [_row(r) for r in by_op(measured.samples, limits)],
         "html": args.html,
         "trace": args.trace,
     }
@@ -109,37 +130,49 @@ def text(measured: Profile, limits: Limits) -> str:
     head = [
         f"one call {call:,.1f} us; its {counted(len(measured.samples), 'kernel')} in sequence on one thread {kernels:,.1f} us",
         *([f"policy of sizes: {measured.policy}"] if measured.policy else []),
-        f"limits of one core: {limits.flops:.0f} GFLOP/s, and {limits.bytes:.0f} GB/s for a copy of the median kernel's size",
+        f"limits of one core: {limits}",
         "",
     ]
-    parts = [table("kernel", by_kernel(measured.samples), measured.kernels, limits)]
-    parts += ["", table("op of the model", by_op(measured.samples), measured.kernels, limits)]
+    parts = [table("kernel", by_kernel(measured.samples, limits), measured.kernels)]
+    parts += ["", table("op of the model", by_op(measured.samples, limits), measured.kernels)]
     return "\n".join([*head, *parts, "", NOTE])
 
 
-def by_kernel(samples: Iterable[Sample]) -> list[ProfileRow]:
+def by_kernel(samples: Iterable[Sample], limits: Limits) -> list[ProfileRow]:
     """Adds up samples of equal name and size; the slowest come first."""
     groups: dict[tuple[str, int, int, tuple[int, ...]], list[Sample]] = defaultdict(list)
     for s in samples:
         groups[s.name, s.operations, s.moved, s.result].append(s)
     rows = []
     for (name, operations, moved, result), group in groups.items():
-        count = len(group)
-        seconds = sum(s.seconds for s in group)
-        rows.append(ProfileRow(name, count, seconds, operations * count, moved * count, result=spell_sizes(result)))
+        count, first = len(group), group[0]
+        rows.append(
+            ProfileRow(
+                name,
+                count,
+                seconds=sum(s.seconds for s in group),
+                operations=operations * count,
+                moved=moved * count,
+                least=limits.least(first) * count,
+                result=spell_sizes(result),
+                multiply_add=first.multiply_add,
+            )
+        )
     return sorted(rows, key=lambda r: -r.seconds)
 
 
-def by_op(samples: Iterable[Sample]) -> list[ProfileRow]:
+def by_op(samples: Iterable[Sample], limits: Limits) -> list[ProfileRow]:
     """Adds up samples by name of the op, the slowest first. Bytes moved are known for the whole kernel, and are divided like its time."""
-    totals: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0, 0.0])
+    totals: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0, 0.0, 0.0])
     for s in samples:
         for node, share in s.nodes:
             total = totals[node.op.name]
-            for k, amount in enumerate((1, s.seconds * share, s.operations * share, s.moved * share)):
+            parts = (s.seconds, s.operations, s.moved, limits.least(s))
+            for k, amount in enumerate((1, *(n * share for n in parts))):
                 total[k] += amount
     rows = [
-        ProfileRow(name, int(n), seconds, int(ops), int(moved)) for name, (n, seconds, ops, moved) in totals.items()
+        ProfileRow(name, int(n), seconds=seconds, operations=int(ops), moved=int(moved), least=least)
+        for name, (n, seconds, ops, moved, least) in totals.items()
     ]
     return sorted(rows, key=lambda r: -r.seconds)
 
@@ -153,17 +186,16 @@ def speeds(seconds: float, operations: int, moved: int) -> tuple[float, float]:
     return (operations / seconds / 1e9, moved / seconds / 1e9) if seconds else (0.0, 0.0)
 
 
-def table(title: str, rows: Sequence[ProfileRow], total: float, limits: Limits) -> str:
+def table(title: str, rows: Sequence[ProfileRow], total: float) -> str:
     width = max([len(title), *(len(r.name) for r in rows[:SHOWN])], default=0)
-    heading = "  result" if any(r.result for r in rows) else ""
+    heading = "  of    result" if any(r.result for r in rows) else ""
     lines = [f"{title:<{width}}  calls        us   share  GFLOP/s    GB/s  limit{heading}"]
     for r in rows[:SHOWN]:
         speed = speeds(r.seconds, r.operations, r.moved)
         share = r.seconds / total if total else 0.0
-        limit = min(limits.fraction(r.seconds, r.operations, r.moved), 1.0)
         lines.append(
-            f"{r.name:<{width}}  {r.count:5}  {r.seconds * 1e6:8.1f}  {share:6.1%}  {speed[0]:7.1f}  {speed[1]:6.1f}  {limit:5.0%}"
-            f"{'  ' * bool(r.result)}{r.result}"
+            f"{r.name:<{width}}  {r.count:5}  {r.seconds * 1e6:8.1f}  {share:6.1%}  {speed[0]:7.1f}  {speed[1]:6.1f}  {r.limit:5.0%}"
+            f"{f'  {r.multiply_add:<4}  {r.result}' if r.result else ''}"
         )
     rest = rows[SHOWN:]
     if rest:

@@ -33,7 +33,7 @@ _PAGE = """<!doctype html>
 </style>
 <h1>{title}</h1>
 <p>One call takes <b>{call:,.1f} us</b>. {count} on one thread, one after another: {kernels:,.1f} us;
-what is between them is not drawn. Limits of one core: {flops:.0f} GFLOP/s, and {bytes:.0f} GB/s for a copy of the median kernel's size.</p>
+what is between them is not drawn. Limits of one core: {limits}.</p>
 <label>zoom <input type="range" min="0" max="100" value="0"
  oninput="document.getElementById('line').style.width = 100 * Math.pow(2, this.value / 12) + '%'"></label>
 <div class="scroll"><div class="line" id="line">{bars}{ticks}</div></div>
@@ -64,9 +64,9 @@ def page(title: str, profile: Profile, limits: Limits) -> str:
         at += s.seconds
     return _PAGE.format(
         title=html.escape(title), call=profile.call * 1e6, count=counted(len(rows), "kernel"), kernels=profile.kernels * 1e6,
-        flops=limits.flops, bytes=limits.bytes, bars="".join(bars), ticks="".join(_ticks(profile.kernels)),
-        kernel_rows=_grouped(texts.by_kernel(profile.samples), total, limits),
-        op_rows=_grouped(texts.by_op(profile.samples), total, limits),
+        limits=limits, bars="".join(bars), ticks="".join(_ticks(profile.kernels)),
+        kernel_rows=_grouped(texts.by_kernel(profile.samples, limits), total),
+        op_rows=_grouped(texts.by_op(profile.samples, limits), total),
         note=html.escape(texts.NOTE), rows="\n".join(rows),
     )  # fmt: skip
 
@@ -95,30 +95,30 @@ def _ticks(seconds: float) -> list[str]:
     ]
 
 
-def _figures(seconds: float, operations: int, moved: int, total: float, limits: Limits) -> str:
-    flops, rate = texts.speeds(seconds, operations, moved)
-    limit = min(limits.fraction(seconds, operations, moved), 1.0)
+def _figures(r: ProfileRow, total: float) -> str:
+    flops, rate = texts.speeds(r.seconds, r.operations, r.moved)
     parts = (
         f'<td class="part" style="--p:{part:.1%}">{part:{form}}'
-        for part, form in ((seconds / total, ".1%"), (limit, ".0%"))
+        for part, form in ((r.seconds / total, ".1%"), (r.limit, ".0%"))
     )
-    return f"<td>{seconds * 1e6:,.1f}{next(parts)}<td>{flops:.1f}<td>{rate:.1f}{next(parts)}"
+    return f"<td>{r.seconds * 1e6:,.1f}{next(parts)}<td>{flops:.1f}<td>{rate:.1f}{next(parts)}"
 
 
-def _grouped(rows: Sequence[ProfileRow], total: float, limits: Limits) -> str:
+def _grouped(rows: Sequence[ProfileRow], total: float) -> str:
     lines = []
     for r in rows:
         colour = f'<i style="background:{_colour(r.name)}"></i>' if r.result else ""
         result = f'<td class="name">{r.result}' if r.result else ""
-        figures = _figures(r.seconds, r.operations, r.moved, total, limits)
+        figures = _figures(r, total)
         lines.append(f'<tr><td class="name">{colour}{html.escape(r.name)}{result}<td>{r.count}{figures}</tr>')
     return "\n".join(lines)
 
 
 def _row(k: int, s: Sample, total: float, limits: Limits) -> str:
+    (r,) = texts.by_kernel([s], limits)
     sources = ", ".join(dict.fromkeys(n.source or n.op.full_name for n, _ in s.nodes))
     return (
         f'<tr id="k{k}"><td>{k}<td class="name"><i style="background:{_colour(s.name)}"></i>{html.escape(s.name)}'
-        f'<td class="name">{texts.spell_sizes(s.result)}{_figures(s.seconds, s.operations, s.moved, total, limits)}'
+        f'<td class="name">{r.result}{_figures(r, total)}'
         f'<td class="from">{html.escape(sources)}</tr>'
     )

@@ -300,7 +300,7 @@ def _speed_of_some(
 
 
 def _speed(example: ExampleCall, executable: Any) -> str:
-    from anyshape.lower.limits import measure_copy, measure_peak, timed
+    from anyshape.lower.limits import copy_speed, peak, timed
 
     function = example.function
     rng = np.random.default_rng(0)
@@ -317,15 +317,15 @@ def _speed(example: ExampleCall, executable: Any) -> str:
     moved = sum(a.nbytes for a in (*arrays.values(), *outputs))
     shapes = ", ".join(f"{k} {'x'.join(map(str, a.shape)) or 'scalar'}" for k, a in arrays.items())
     lines = [f"{shapes}: {seconds * 1e6:.1f} us, the call included{f' ({example.note})' if example.note else ''}"]
-    limit = measure_copy(moved)
+    limit = copy_speed(moved)
     lines.append(
         f"{moved / seconds / 1e9:.1f} GB/s of operands, {moved / seconds / 1e9 / limit:.0%} of a copy's {limit:.0f}"
     )
     flops = _multiply_adds(function)
     if flops:
-        peak = measure_peak()
+        most = peak("f32")
         lines.append(
-            f"{flops / seconds / 1e9:.1f} GFLOP/s, {flops / seconds / 1e9 / peak:.0%} of the core's {peak:.0f}"
+            f"{flops / seconds / 1e9:.1f} GFLOP/s, {flops / seconds / 1e9 / most:.0%} of the core's {most:.0f} in f32"
         )
     return "\n".join(lines)
 

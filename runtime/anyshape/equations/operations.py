@@ -1,7 +1,7 @@
 """How many operations equations ask for, and how much they read, as they are written: what figures per second are made of.
 
 In: equations. Out: counts as `Size`s. A multiplication, a comparison and an `exp` are one operation each; what several places of one
-equation have in common counts once; reads and integer indices count nothing.
+equation have in common counts once; reads, integer indices, casts and roundings count nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from anyshape.dims import Size
 from anyshape.equations.builder import Equation, Run, Update
 from anyshape.equations.expr import Apply, Expr, Read, Reduce, Tensor, Var
 from anyshape.equations.traversal import walk
+
+_CONVERSIONS = ("cast", "round_bf16")
 
 
 def operations(equations: Iterable[Equation]) -> Size:
@@ -35,7 +37,7 @@ def _of(e: Expr, times: Size, seen: set[Expr]) -> Size:
         where = _of(e.where, inner, seen) if e.where is not None else 0
         return inner + where + _of(e.body, inner, seen)
     if isinstance(e, Apply):
-        total: Size = 0 if e.op == "cast" else times
+        total: Size = 0 if e.op in _CONVERSIONS else times
         for a in e.args:
             total = total + _of(a, times, seen)
         return total

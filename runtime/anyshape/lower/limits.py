@@ -1,31 +1,84 @@
-"""Limits of this machine, measured: multiply-adds of one core, and bytes moved by a copy.
+"""Limits of this machine, measured: multiply-adds of one core by what they multiply, and bytes moved by a copy.
 
-Figures of kernels are stated as fractions of these. Nothing that runs programs depends on them.
+Figures of kernels are stated as fractions of these. They are measured once on a machine and kept in the cache on disk. Nothing that runs
+programs depends on them.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
-from anyshape.lower.llvm.builder import Module
-from anyshape.lower.llvm.target_probe import emit_multiply_adds, least, multiply_adds_calls
-from anyshape.lower.target import host_target
+from anyshape.lower.gemm.codes import multiply_add_words, per_word
+from anyshape.lower.gemm.pairs import Pairs, multiply_add_pairs
+from anyshape.lower.llvm.builder import FunctionBuilder, Module
+from anyshape.lower.llvm.target_probe import kept_number, least, multiply_adds_calls
+from anyshape.lower.llvm.types import F32, F64, I32, I64, PTR, VOID, Type, Val, const
+from anyshape.lower.multiply_adds import MultiplyAdd
+from anyshape.lower.target import Target, host_target
+
+ITERATIONS, ROUNDS = 20_000, 30
 
 
-def measure_peak() -> float:
-    """Measures multiply-adds of one core, in GFLOP/s."""
-    target, iterations = host_target(), 20_000
-    module = Module(target)
-    emit_multiply_adds(module, "peak", target.lanes(4))
-    (best,) = least(multiply_adds_calls(module, iterations), 30)
-    return 2 * (target.vector_registers - 6) * target.lanes(4) * iterations / best / 1e9
+@cache
+def peak(multiply_add: MultiplyAdd) -> float:
+    """The multiply-adds of one core, in GFLOP/s, as `measure_peak` found them once on this machine."""
+    return kept_number(f"peak of {multiply_add}", host_target(), lambda: measure_peak(multiply_add))
+
+
+def measure_peak(multiply_add: MultiplyAdd = "f32") -> float:
+    """Measures the multiply-adds of one core, in GFLOP/s: two for each product that is added."""
+    module = Module(host_target())
+    each = _emit_chains(module, multiply_add)
+    (best,) = least(multiply_adds_calls(module, ITERATIONS), ROUNDS)
+    return 2 * each * ITERATIONS / best / 1e9
+
+
+def _emit_chains(module: Module, multiply_add: MultiplyAdd) -> int:
+    """Emits a function that multiplies and adds, in so many iterations, as many vectors as fit the registers: no sum waits for the last
+    one. Factors are read from memory, so that nothing is known of them. Returns the products of an iteration."""
+    target = module.target
+    element, per, step = _step(multiply_add, target)
+    lanes, chains = target.lanes(element.bytes), target.vector_registers - 6
+    vector = element.vector(lanes)
+    with module.function("peak", VOID, [("to", PTR), ("iterations", I64)]) as f:
+        a, b = f.load(f.args[0], vector), f.load(f.args[0], vector, lanes)
+        start = [const(vector, 0) for _ in range(chains)]
+        with f.for_range(0, f.args[1], carried=start, at_least_once=True) as loop:
+            loop.next(*[step(f, a, b, x) for x in loop.carried])
+        for at, value in enumerate(loop.results):
+            f.store(value, f.args[0], at * lanes)
+        f.ret()
+    return chains * lanes * per
+
+
+Step = Callable[[FunctionBuilder, Val, Val, Val], Val]
+
+
+def _step(multiply_add: MultiplyAdd, target: Target) -> tuple[Type, int, Step]:
+    """The type of sums, the products of each in one step, and a step: sums plus products of two factors."""
+    match multiply_add:
+        case "bf16":
+            return F32, Pairs().per(target), multiply_add_pairs
+        case "i8":
+            return I32, per_word(target), lambda f, a, b, total: multiply_add_words(f, a, b, total, a_unsigned=True)
+        case _:
+            return F64 if multiply_add == "f64" else F32, 1, lambda f, a, b, total: f.fma(a, b, total)
+
+
+@cache
+def copy_speed(size: int) -> float:
+    """The bytes read and written by a copy, in GB/s, as `measure_copy` found them once on this machine for a working set of about `size`
+    bytes: the power of two above it."""
+    about = 1 << max(size - 1, 1).bit_length()
+    return kept_number(f"copy within {about} bytes", host_target(), lambda: measure_copy(about))
 
 
 def measure_copy(size: int) -> float:
-    """Measures bytes read and written by a copy within a working set of `size` bytes, in GB/s."""
+    """Measures the bytes read and written by a copy within a working set of `size` bytes, in GB/s."""
     half = max(size // 2, 1 << 12)
     source, to = np.ones(half, np.uint8), np.empty(half, np.uint8)
     repeats = max(1, (1 << 24) // half)

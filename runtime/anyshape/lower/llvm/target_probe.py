@@ -7,6 +7,7 @@ answers lie so far apart that other work on the machine does not decide. Measure
 from __future__ import annotations
 
 import ctypes
+import struct
 import time
 from collections.abc import Callable
 from functools import cache
@@ -24,6 +25,7 @@ ROUNDS = 16
 """A round is some tens of microseconds: long beside its call, and too short for all to be interrupted."""
 
 
+_NUMBER = struct.Struct("<d")
 _NARROWEST = 16
 """Bytes of a vector that no processor executes as two halves"""
 
@@ -107,9 +109,19 @@ def least(calls: list[Callable[[], object]], rounds: int) -> list[float]:
 
 
 def kept(question: str, target: Target, find: Callable[[], int]) -> int:
-    """The answer from the cache on disk, or else a new one."""
+    """The answer from the cache on disk, or else a new one, a byte."""
+    return _kept_bytes(question, target, lambda: bytes([find()]))[0]
+
+
+def kept_number(question: str, target: Target, measure: Callable[[], float]) -> float:
+    """The figure from the cache on disk, or else a new one."""
+    (number,) = _NUMBER.unpack(_kept_bytes(question, target, lambda: _NUMBER.pack(measure())))
+    return float(number)
+
+
+def _kept_bytes(question: str, target: Target, find: Callable[[], bytes]) -> bytes:
     key, cache = object_key(f"{question} by {code_version('anyshape.lower')}", target), disk_cache()
     known = cache.get(key)
     if known is None:
-        cache.put(key, known := bytes([find()]))
-    return known[0]
+        cache.put(key, known := find())
+    return known

@@ -9,6 +9,8 @@ from anyshape.dims import Dim, Size, evaluate, free_symbols, minimum
 from anyshape.equations.builder import Equation
 from anyshape.equations.operations import elements_read, operations
 from anyshape.graph.value import Node, Value
+from anyshape.lower.kernel import Group
+from anyshape.lower.multiply_adds import MultiplyAdd, multiply_add_of
 from anyshape.passes.steps import KernelStep
 from anyshape.types import TensorType
 
@@ -41,6 +43,13 @@ class Invocation:
     @property
     def operations(self) -> Size:
         return operations(self.step.equations)
+
+    @property
+    def multiply_add(self) -> MultiplyAdd:
+        """What the kernel's multiply-adds multiply, found by scheduling it once more."""
+        border = self.step.tensors
+        inputs, outputs = (tuple(border[v] for v in values) for values in (self.step.inputs, self.step.outputs))
+        return multiply_add_of(Group("profiled", self.step.equations, inputs, outputs=outputs))
 
     @property
     def moved(self) -> Size:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from anyshape.dims import evaluate
 from anyshape.graph.text import is_anonymous
 from anyshape.graph.value import Node
+from anyshape.lower.multiply_adds import MultiplyAdd
 from anyshape.vm.program.invocation import Invocation
 from anyshape.vm.program.table import InstructionOperand, Op, Program
 from anyshape.vm.run import interpreter
@@ -45,6 +46,8 @@ class Sample:
     """Bytes of intermediate values and scratch that the program uses while the kernel runs."""
     results: int = 0
     """Bytes of the results that have memory by then."""
+    multiply_add: MultiplyAdd = "f32"
+    """What the kernel's multiply-adds multiply."""
 
 
 @dataclass(eq=False, slots=True)
@@ -72,6 +75,7 @@ class RecordedExecutor:
 
     def __init__(self, program: Program, recorder: Recorder) -> None:
         self.program, self.recorder = program, recorder
+        self._multiply_adds: dict[Invocation, MultiplyAdd] = {}
 
     def context(self) -> CallMemory:
         return CallMemory(self.program.regions)
@@ -98,8 +102,13 @@ class RecordedExecutor:
                 dtype = program.results[named["result"]].dtype
                 results[named["result"]] = math.prod((registers[k] or 0 for k in named["dims"]), start=dtype.itemsize)
             elif "kernel" in named:
-                sample = _sample(program.kernels[named["kernel"]].name, program.notes[word], registers)
-                unfinished.append(replace(sample, results=sum(results.values())))
+                note = program.notes[word]
+                sample = _sample(program.kernels[named["kernel"]].name, note, registers)
+                if note not in self._multiply_adds:
+                    self._multiply_adds[note] = note.multiply_add
+                unfinished.append(
+                    replace(sample, results=sum(results.values()), multiply_add=self._multiply_adds[note])
+                )
 
         arrays = interpreter.run(_timed_program(self.program, times), arguments, context, trace)
         if arrays is not None:
