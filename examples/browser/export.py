@@ -11,7 +11,7 @@ import anyshape
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parent
-sys.path.append(str(EXAMPLES / "one_op"))
+sys.path.insert(0, str(EXAMPLES / "one_op"))
 
 
 def main(folder: Path) -> None:

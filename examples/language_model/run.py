@@ -1,7 +1,7 @@
 """Decodes with a language model: what loading, a prompt and each further word take, as a share of what reading the weights would.
 
     python examples/language_model/run.py [--size tiny|100m|1b] [--weights int4|f32] [--prompt 32] [--words 64] [--threads N]
-                                          [--room N] [--beside onnxruntime] [--folder DIR]
+                                          [--room N] [--draft N] [--beside onnxruntime] [--folder DIR]
 
 The model is written to `--folder` (or a temporary one) and compiled once; the compiled file is then loaded, its weights mapped. One word
 of a model that is larger than the caches takes at least the time in which memory gives the weights: that is the limit that is printed. The
@@ -13,58 +13,16 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from language_model import SIZES, Size, build  # type: ignore[import-not-found]  # a file beside this one
+from decoder import Arrays, Decoder, Run, loaded  # type: ignore[import-not-found]  # files beside this one
+from language_model import SIZES, build  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
 import anyshape
 from anyshape import ops
-
-Arrays = dict[str, NDArray[Any]]
-
-
-Run = Callable[[Arrays, Arrays], list[NDArray[Any]]]
-"""Maps inputs, and arrays for results, to the results in the order of the model's outputs."""
-
-
-class Decoder:
-    """A model and its cache, which has room for so many words from the beginning; with `room=0` it is another one after each step."""
-
-    def __init__(self, run: Run, size: Size, room: int = 0) -> None:
-        self._run, self._size, self._room, self._length = run, size, room, 0
-        self._caches: Arrays = {}
-
-    def begin(self, batch: int = 1) -> None:
-        """Empties the cache."""
-        shape = (batch, self._size.cached_heads, self._room, self._size.head)
-        self._caches, self._length = {n: np.zeros(shape, np.float32) for n in self._size.caches}, 0
-
-    def scores(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The scores f32[batch, new, words] of new ids [batch, new], which join the cache."""
-        self._length += ids.shape[1]
-        last = np.full(len(ids), self._length - 1, np.int32)
-        past = {f"past_{n}": cache for n, cache in self._caches.items()}
-        same = {f"present_{n}": cache for n, cache in self._caches.items()} if self._length <= self._room else {}
-        total = np.array(self._length, np.int32)
-        scores, *caches = self._run({"ids": ids, "last": last, "total": total, **past}, same)
-        self._caches = dict(zip(self._caches, caches, strict=True))
-        return scores
-
-    def words(self, prompt: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], float, list[float]]:
-        """The likeliest words after a prompt [batch, n], [batch, count]; seconds of the prompt, and of each word after the first."""
-        self.begin(len(prompt))
-        start, seconds = time.perf_counter(), []
-        said = [self.scores(prompt)[:, -1:].argmax(-1)]
-        of_prompt = time.perf_counter() - start
-        for _ in range(count - 1):
-            start = time.perf_counter()
-            said.append(self.scores(said[-1])[:, -1:].argmax(-1))
-            seconds.append(time.perf_counter() - start)
-        return np.concatenate(said, axis=1), of_prompt, seconds
 
 
 def bandwidth(nbytes: int, threads: int) -> float:
@@ -77,17 +35,6 @@ def bandwidth(nbytes: int, threads: int) -> float:
         total(numbers)
         least = min(least, time.perf_counter() - start)
     return numbers.nbytes / least
-
-
-def loaded(path: Path, threads: int) -> tuple[anyshape.Executable, float, float]:
-    """The model from its compiled file, and the seconds that compiling (once) and loading take."""
-    saved = path.with_suffix(".anyshape")
-    start = time.perf_counter()
-    anyshape.compile(path, threads=threads).save(saved)
-    compiled = time.perf_counter() - start
-    start = time.perf_counter()
-    model = anyshape.load(saved, threads=threads)
-    return model, compiled, time.perf_counter() - start
 
 
 def onnxruntime_run(path: Path, threads: int) -> Run:
@@ -135,6 +82,7 @@ def main() -> None:
     parser.add_argument(
         "--room", type=int, default=1024, help="words that the cache has room for from the beginning (1024)"
     )
+    parser.add_argument("--draft", type=int, default=0, help="decode with drafts of up to so many words, too (0)")
     parser.add_argument("--beside", choices=("onnxruntime",), help="decode with this engine too, and compare the words")
     parser.add_argument("--folder", type=Path, help="where the model is written and stays")
     options = parser.parse_args()
@@ -151,11 +99,20 @@ def decode(options: argparse.Namespace, folder: Path) -> None:
     model, compiled, seconds = loaded(path, options.threads)
     print(f"{read / 1e6:.0f} MB of weights; compiled once in {compiled:.1f} s, loaded in {seconds * 1e3:.0f} ms")
     prompt = np.random.default_rng(1).integers(0, size.words, (1, options.prompt))
-    said, *times = Decoder(model.run, size, options.room).words(prompt, options.words)
-    print(show("anyshape", *times, options.prompt, limit))
+    said, of_prompt, each = Decoder(model.run, size, options.room).words(prompt, options.words)
+    print(show("anyshape", of_prompt, each, options.prompt, limit))
+    if options.draft:
+        start = time.perf_counter()
+        drafted, calls = Decoder(model.run, size, options.room).drafted(prompt, options.words, options.draft)
+        seconds = time.perf_counter() - start
+        print(
+            f"with drafts  {drafted.size} words by {calls} calls in {seconds * 1e3:.1f} ms, the prompt included; "
+            f"{(said == drafted).sum()} are the same"
+        )
     if options.beside:
-        other, *times = Decoder(onnxruntime_run(path, options.threads), size, options.room).words(prompt, options.words)
-        print(show(options.beside, *times, options.prompt, limit))
+        run = onnxruntime_run(path, options.threads)
+        other, of_prompt, each = Decoder(run, size, options.room).words(prompt, options.words)
+        print(show(options.beside, of_prompt, each, options.prompt, limit))
         print(f"{(said == other).sum()} of {said.size} words are the same")
     print("ids:", *said[0][:16])
 

@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-from types import ModuleType
-
 import numpy as np
 import pytest
 
 import anyshape
+from tests.examples.example_files import load_example
 
-FILE = Path(__file__).parents[2] / "examples" / "decoding" / "run.py"
-
-
-def _load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("decoding_run", FILE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-run = _load()
+run = load_example("decoding/run.py", "decoding_run")
 
 
 @pytest.fixture(scope="module")

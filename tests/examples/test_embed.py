@@ -14,8 +14,7 @@ import pytest
 import anyshape
 from anyshape_testing.laws.exported_ops import RUNS_HERE
 from anyshape_testing.process.profile import LONG
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
+from tests.examples.example_files import EXAMPLES, load_example
 
 pytestmark = pytest.mark.skipif(
     not (shutil.which("cmake") and shutil.which("cc") and RUNS_HERE),
@@ -61,10 +60,7 @@ def test_dates_in_c(build: Path) -> None:
 
 
 def test_decoder_in_c(tmp_path: Path) -> None:
-    sys.path.append(str(EXAMPLES / "decoding"))
-    from run import decoder
-
-    model = anyshape.compile(decoder(), threads=1)
+    model = anyshape.compile(load_example("decoding/run.py", "decoding_run").decoder(), threads=1)
     model.export(tmp_path, name="decoder")
     compiler = [shutil.which("cc"), "-O1", "-Wall", "-Wextra", "-Werror", "-std=c11", "-I", tmp_path]
     said(*compiler, EXAMPLES / "embed/decode.c", tmp_path / "libdecoder.a", "-o", tmp_path / "decode")

@@ -2,56 +2,48 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.examples.example_files import EXAMPLES, load_example
 from tests.resident import LINUX, added
 
-FOLDER = Path(__file__).parents[2] / "examples" / "language_model"
+FOLDER = EXAMPLES / "language_model"
 
 
-def _load(name: str, file: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, FOLDER / file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-_load("language_model", "language_model.py")
-run = _load("language_model_run", "run.py")
-TINY = run.SIZES["tiny"]
+model = load_example("language_model/language_model.py", "language_model")
+decoding = load_example("language_model/decoder.py", "decoder")
+run = load_example("language_model/run.py", "language_model_run")
+batching = load_example("language_model/batching.py", "language_model_batching")
+TINY = model.SIZES["tiny"]
 PROMPT = np.random.default_rng(0).integers(0, TINY.words, (2, 9))
 
 
 @pytest.fixture(scope="module", params=["int4", "f32"])
 def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("language_model") / f"{request.param}.onnx"
-    run.build(path, TINY, request.param)
+    model.build(path, TINY, request.param)
     return path
 
 
 @pytest.fixture(scope="module")
 def loaded(files: Path) -> Any:
-    return run.loaded(files, 1)[0].run
+    return decoding.loaded(files, 1)[0].run
 
 
 @pytest.fixture(params=[0, 64], ids=["growing", "with room"])
 def decoder(loaded: Any, request: pytest.FixtureRequest) -> Any:
-    return run.Decoder(loaded, TINY, request.param)
+    return decoding.Decoder(loaded, TINY, request.param)
 
 
 def test_words_are_those_of_onnxruntime(files: Path, decoder: Any) -> None:
     """Scores of all steps, since a word may be another where two scores are all but equal."""
-    other = run.Decoder(run.onnxruntime_run(files, 1), TINY, decoder._room)
+    other = decoding.Decoder(run.onnxruntime_run(files, 1), TINY, decoder._room)
     for d in (decoder, other):
         d.begin(2)
     for ids in (PROMPT, *PROMPT.T[:4, :, None]):
@@ -59,7 +51,7 @@ def test_words_are_those_of_onnxruntime(files: Path, decoder: Any) -> None:
 
 
 def test_a_cache_that_is_full_grows(loaded: Any) -> None:
-    small, large = (run.Decoder(loaded, TINY, room) for room in (11, 64))
+    small, large = (decoding.Decoder(loaded, TINY, room) for room in (11, 64))
     want = large.words(PROMPT, 6)[0]
     np.testing.assert_array_equal(small.words(PROMPT, 6)[0], want)
     assert small._caches["keys_0"].shape[2] == 14 and large._caches["keys_0"].shape[2] == 64
@@ -71,7 +63,7 @@ def test_a_session_like_onnxruntimes_shares_the_cache(
     import anyshape.onnxruntime
 
     monkeypatch.setitem(sys.modules, "onnxruntime", anyshape.onnxruntime)
-    session = run.Decoder(run.onnxruntime_run(files, 1), TINY, 64)
+    session = decoding.Decoder(run.onnxruntime_run(files, 1), TINY, 64)
     np.testing.assert_array_equal(session.words(PROMPT, 6)[0], decoder.words(PROMPT, 6)[0])
     assert session._caches["values_1"][:, :, 13].any() and not session._caches["values_1"][:, :, 14:].any()
 
@@ -96,11 +88,70 @@ def test_scores_of_a_draft_depend_on_what_is_before_each_word_alone(decoder: Any
     assert np.abs(changed[:, 6:] - one[:, 6:]).max() > 0.1
 
 
+@pytest.mark.parametrize(("wrong", "calls"), [(0, 7), (1, 30), (3, 11)])
+def test_words_with_drafts_are_those_without(
+    wrong: int, calls: int, decoder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Drafts of four that are right, whose first word is wrong, or whose third one is: of a step's words those before it count, and one."""
+    prompt = PROMPT[:1]
+    words = decoder.words(prompt, 30)[0]
+    whole = [*prompt[0].tolist(), *words[0].tolist()]
+
+    def draft(text: list[int], most: int) -> list[int]:
+        after = whole[len(text) : len(text) + most]
+        return [(w + 1) % TINY.words if k == wrong - 1 else w for k, w in enumerate(after)]
+
+    assert decoder.drafted(prompt, 30, 4)[0].tolist() == words.tolist()
+    monkeypatch.setattr(decoding, "continuation", draft)
+    assert decoder.drafted(prompt, 30, 0)[1] == 30
+    drafted, used = decoder.drafted(prompt, 30, 4)
+    assert (drafted.tolist(), used) == (words.tolist(), calls)
+    assert decoder._length == prompt.size + 29
+
+
+def test_a_draft_is_what_followed_the_last_two_words() -> None:
+    assert decoding.continuation([5, 6, 7, 8, 5, 6], 2) == [7, 8] and decoding.continuation([5, 6, 7, 8, 5, 6], 9) == [
+        7,
+        8,
+        5,
+        6,
+    ]
+    assert decoding.continuation([1, 2, 3, 1, 2, 4, 1, 2], 1) == [4]  # the last place counts
+    assert decoding.continuation([1, 2, 3], 4) == decoding.continuation([1], 4) == []
+
+
+@pytest.mark.parametrize(("slots", "block"), [(1, 64), (3, 64), (3, 5), (20, 1)])
+def test_requests_decoded_together_get_their_own_words(loaded: Any, slots: int, block: int) -> None:
+    """Requests of unequal lengths join and leave between steps; each gets what it gets alone."""
+    requests = batching.requests_of(TINY, 9)
+    batch = batching.ContinuousBatch(loaded, TINY, slots, 192, block)
+    for r in requests[:5]:
+        batch.add(r)
+    for _ in range(7):
+        batch.step()
+    for r in requests[5:]:
+        batch.add(r)
+    while batch.step():
+        pass
+    alone = decoding.Decoder(loaded, TINY, 192)
+    for r in requests:
+        assert r.words == alone.words(r.prompt[None], r.count)[0][0].tolist()
+    if slots == 3 and block == 64:
+        assert batch.steps < sum(r.count for r in requests)
+
+
+@pytest.mark.parametrize(("prompt", "count"), [(150, 60), (0, 3), (3, 0)])
+def test_a_request_that_has_no_room_is_refused(loaded: Any, prompt: int, count: int) -> None:
+    batch = batching.ContinuousBatch(loaded, TINY, 2, 192)
+    with pytest.raises(ValueError, match=f"a prompt of {prompt} words and {count} more"):
+        batch.add(batching.Request(np.zeros(prompt, np.int64), count))
+
+
 BEFORE = """
 import sys; sys.path.insert(0, {folder!r})
-import numpy as np, run, pathlib
-size = run.SIZES["tiny"]
-decoder = run.Decoder(run.loaded(pathlib.Path({file!r}), 1)[0].run, size, {room})
+import numpy as np, decoder as decoding, language_model, pathlib
+size = language_model.SIZES["tiny"]
+decoder = decoding.Decoder(decoding.loaded(pathlib.Path({file!r}), 1)[0].run, size, {room})
 prompt = np.ones((1, 9), np.int64)
 decoder.words(prompt, 20)
 """
@@ -117,7 +168,7 @@ def test_memory_is_that_of_the_cache(files: Path, room: int) -> None:
 
 
 def test_bytes_of_weights_are_those_of_the_file(files: Path) -> None:
-    read = run.build(files, TINY, files.stem)
+    read = model.build(files, TINY, files.stem)
     kept = (files.parent / f"{files.name}.weights").stat().st_size
     table = TINY.words * TINY.width * 4 + TINY.longest * TINY.head * 4
     assert read <= kept - table < read + 20_000

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import platform
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,7 @@ from anyshape.vm.export import arena_of, bytes_at, export, export_target
 from anyshape.vm.export.status_code import Code
 from anyshape_testing.exports.loaded import SATURATED, Exported, StatusError
 from anyshape_testing.laws.exported_ops import RUNS_HERE, exported_call
+from tests.examples.example_files import load_example
 from tests.export.test_c_programs import branches, loop
 
 pytestmark = pytest.mark.skipif(not RUNS_HERE, reason="there is no target for processors like this one")
@@ -26,10 +25,8 @@ pytestmark = pytest.mark.skipif(not RUNS_HERE, reason="there is no target for pr
 
 def decoder() -> Function:
     """The decoder of examples/decoding: two caches grow by a row for each token, of which there are at most 200."""
-    sys.path.append(str(Path(__file__).parents[2] / "examples/decoding"))
-    from run import decoder
-
-    return decoder()
+    f: Function = load_example("decoding/run.py", "decoding_run").decoder()
+    return f
 
 
 def longer(value: Any) -> Any:
