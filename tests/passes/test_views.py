@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,13 @@ from anyshape.dims import symbol
 from anyshape.dtypes import F32
 from anyshape.equations import Tensor, Var
 from anyshape.equations.builder import Equation
-from anyshape.equations.expr import read, scalar
+from anyshape.equations.expr import Expr, read, scalar
+from anyshape.lower import Group, host_target, lower_group
+from anyshape.lower.schedule.kernel_schedule import schedule_group
 from anyshape.passes.fuse import fuse
 from anyshape.passes.pieces import by_pieces
 from anyshape.passes.steps import KernelStep
-from anyshape.passes.views import common, joined
+from anyshape.passes.views import common, joined, merged_targets
 from anyshape.vm import compile
 
 RNG = np.random.default_rng(6)
@@ -168,3 +171,82 @@ def test_a_part_of_a_concat_is_not_made_of_whole_pieces(axis: int) -> None:
         f = anyshape.function([x], {"y": ops.neg(part)})
         assert not [names for names in kernels(f) if {"concat", "slice"} <= set(names)]
         agree(f, (3, 6), (2, 6), kernels=2)
+
+
+def grouped(index: Any, extents: tuple[Any, Any] = (4, N), shape: tuple[Any, ...] = (B, 4 * N)) -> list[Equation]:
+    """A target y[i, index(u, j)], and z[i, k] = 2 y[i, k]."""
+    x, y, z = Tensor("x", F32, (B, *extents)), Tensor("y", F32, shape), Tensor("z", F32, shape)
+    i, u, j, k = Var("i", B), Var("u", extents[0]), Var("j", extents[1]), Var("k", shape[1])
+    two: Expr = scalar(2, F32)
+    return [
+        Equation(y, (i, index(u, j)), read(x, (i, u, j))),
+        Equation(z, (i, k), read(y, (i, k)) * two),
+    ]
+
+
+def test_variables_that_a_target_merges_are_those_of_its_readers() -> None:
+    equations = grouped(lambda u, j: u * N + j)
+    (y,) = merged_targets(equations)
+    assert y is equations[0].target
+    split = joined(equations, [(y, y)])
+    assert split is not None
+    first, second = split.equations
+    assert first.target.shape == second.target.shape == split.tensor(y).shape == (B, 4, N)
+    assert first.index == first.variables and second.index == second.variables
+    assert [v.extent for v in second.variables if isinstance(v, Var)] == [B, 4, N]
+
+
+@pytest.mark.parametrize(
+    ("index", "extents", "shape"),
+    [
+        (lambda u, j: u * N + j + 1, (4, N), (B, 4 * N + 1)),  # moved by one
+        (lambda u, j: j * 4 + u, (4, N), (B, 4 * N)),  # in the other order
+        (lambda u, j: u * N + j, (4, N), (B, 4 * N + 3)),  # not all of the dim
+        (lambda u, j: u + j, (4, N), (B, N + 3)),
+        (lambda u, j: j, (4, N), (B, N)),
+    ],
+)
+def test_other_indices_of_targets_merge_nothing(index: Any, extents: Any, shape: Any) -> None:
+    assert not merged_targets(grouped(index, extents, shape))
+
+
+def test_what_is_merged_and_read_by_nobody_or_elsewhere_stays() -> None:
+    equations = grouped(lambda u, j: u * N + j)
+    assert not merged_targets(equations[:1])
+    q = equations[1]
+    i, k = q.variables
+    moved = Equation(q.target, q.index, read(equations[0].target, (i, (k + 1) % (4 * N))))
+    (y,) = merged_targets([equations[0], moved])
+    assert joined([equations[0], moved], [(y, y)]) is None
+
+
+def test_maps_behind_a_product_with_columns_in_groups_are_its_stores() -> None:
+    """A product of 4-bit weights writes y[i, group * 64 + column]; what is added behind it is no loop of its own."""
+    a, other = anyshape.input("a", "f32[m, 64]"), anyshape.input("other", "f32[m, 192]")
+    codes = RNG.integers(0, 256, (3, 2, 16, 64), dtype=np.uint8)
+    scale = RNG.normal(size=(3, 2, 64)).astype(np.float32)
+    y = ops.matmul_nbits(a, anyshape.constant(codes), anyshape.constant(scale))
+    f = anyshape.function([a, other], ops.add(ops.mul(y, ops.sigmoid(y)), other))
+    (step,) = [s for s in fuse(f).steps if isinstance(s, KernelStep) and len(s.nodes) > 1]
+    inputs, outputs = (tuple(step.tensors[v] for v in values) for values in (step.inputs, step.outputs))
+    group = Group("g", step.equations, inputs, outputs=outputs)
+    assert lower_group(group, host_target()).schedule == ("product",) and not schedule_group(group).serial
+    slow, fused = compile(f, kernels="interpret", fuse=False), [compile(f, threads=n) for n in (1, 2)]
+    for m in (0, 1, 5, 70):
+        x, o = (RNG.normal(size=(m, n)).astype(np.float32) for n in (64, 192))
+        (want,) = slow.run({"a": x, "other": o})
+        for exe in fused:
+            np.testing.assert_allclose(exe.run({"a": x, "other": o})[0], want, rtol=1e-4, atol=1e-4)
+
+
+def test_what_the_next_group_of_columns_is_computed_of_is_prefetched() -> None:
+    """Bytes of the next group come from memory while this one is multiplied; on a processor whose first cache is small nothing is."""
+    a = anyshape.input("a", "f32[m, 64]")
+    codes, scale = np.zeros((3, 2, 16, 64), np.uint8), np.ones((3, 2, 64), np.float32)
+    f = anyshape.function([a], ops.matmul_nbits(a, anyshape.constant(codes), anyshape.constant(scale)))
+    (step,) = [s for s in fuse(f).steps if isinstance(s, KernelStep) and s.nodes[0].op.name == "matmul_nbits"]
+    inputs, outputs = (tuple(step.tensors[v] for v in values) for values in (step.inputs, step.outputs))
+    group = Group("g", step.equations, inputs, outputs=outputs)
+    for l1, fetches in ((48 << 10, True), (32 << 10, False)):
+        text = lower_group(group, replace(host_target(), l1_bytes=l1)).text
+        assert ("@llvm.prefetch" in text) == fetches

@@ -15,7 +15,7 @@ from anyshape.graph.value import Node, Value
 from anyshape.kernel_model.kernel_size import KernelSizes
 from anyshape.passes.pieces import by_pieces, in_pieces
 from anyshape.passes.simplify import viewed
-from anyshape.passes.views import Joined, joined
+from anyshape.passes.views import Joined, joined, merged_targets
 
 
 @dataclass
@@ -47,7 +47,9 @@ class GroupEquations:
         equations = self.of(ordered)
         views = [(self.tensor(n.outputs[0]), self.tensor(v)) for n in ordered if (v := viewed(n)) is not None]
         if not views and not in_pieces(equations):
-            return Joined(equations, {})
+            merged = merged_targets(equations) if len(ordered) > 1 else []
+            split = None if not merged or self._may_shape(ordered) else joined(equations, [(t, t) for t in merged])
+            return split or Joined(equations, {})
         if (
             len(ordered) == 1 and not views
         ):  # what one op writes in pieces and reads is in memory, where no pieces can be read

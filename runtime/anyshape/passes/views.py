@@ -7,8 +7,10 @@ shapes: [4*b, n] beside [b, 4, n] and [b, 4*n] is [b, 4, n] three times over. A 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from anyshape.dims import Size, exact_div
 from anyshape.dtypes import I64
@@ -19,6 +21,27 @@ from anyshape.equations.traversal import replace_node, walk
 
 ViewShape = tuple[Size, ...]
 Views = Sequence[tuple[Tensor, Tensor]]
+
+
+def merged_targets(equations: Sequence[Equation]) -> list[Tensor]:
+    """The tensors that an equation writes with several of its variables as one dim, `y[i, u*c + j]`, and another one reads: read through a
+    variable for each, they are elements of the loops in which they are written."""
+    written = [q.target for q in equations if any(_merged(q, k) for k in range(len(q.index)))]
+    return [
+        t
+        for t in dict.fromkeys(written)
+        if any(e.tensor is t for q in equations if q.target is not t for e in _reads(q))
+    ]
+
+
+def _merged(q: Equation, axis: int) -> tuple[Var, ...]:
+    """The variables whose position is the index of the target along an axis; none where they are not two and more, or not all of it."""
+    i = q.index[axis]
+    if isinstance(i, Var | Const):
+        return ()
+    own = tuple(v for v in q.variables if isinstance(v, Var) and v in i.free)
+    whole = math.prod((v.extent for v in own), start=cast(Size, 1))
+    return own if len(own) > 1 and i is _position(own) and whole == q.target.shape[axis] else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +113,13 @@ class _Splitting:
         self.groups = _groups(views)
         self.parts: dict[Tensor, list[ViewShape]] = {t: [(n,) for n in t.shape] for g in self.groups for t in g}
         self.of_vars: dict[Var, ViewShape] = {}
+        self.merged: dict[Expr, tuple[Var, ...]] = {}
+        """Indices of targets that are positions of several variables, which stay these variables"""
+        for q in equations:
+            for k, vs in ((k, _merged(q, k)) for k in range(len(q.index)) if q.target in self.parts):
+                if vs:
+                    self.parts[q.target][k] = tuple(v.extent for v in vs)
+                    self.merged[q.index[k]] = vs
         self.accesses = {q: [(q.target, q.index), *((e.tensor, e.index) for e in _reads(q))] for q in equations}
 
     def settle(self) -> bool:
@@ -131,6 +161,10 @@ class _Splitting:
                 if len(parts) == 1:
                     continue
                 if not parts and isinstance(i, Const) and i.value == 0:
+                    continue
+                if i in self.merged and t is q.target:
+                    if parts != tuple(v.extent for v in self.merged[i]):
+                        return False
                     continue
                 if not isinstance(i, Var) or i not in own:
                     return False
@@ -181,6 +215,8 @@ class _Splitting:
         for i, parts in zip(index, self.parts.get(t, [(n,) for n in t.shape]), strict=True):
             if len(parts) == 1:
                 positions.append(replace_node(i, done))
+            elif parts and i in self.merged:
+                positions += self.merged[i]
             elif parts:
                 assert isinstance(i, Var)
                 positions += _regrouped(variables[i], parts)

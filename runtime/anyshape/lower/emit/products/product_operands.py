@@ -21,9 +21,9 @@ from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.values.value import Vector
 from anyshape.lower.emit.windowed.taps import all_inside, are_few, at_taps, tap_bounds
 from anyshape.lower.emit.windowed.windows import fill
-from anyshape.lower.ir.dag import DagNode, LoopVar
+from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, walk
 from anyshape.lower.llvm.builder import FunctionBuilder
-from anyshape.lower.llvm.types import F32, I8, I16, I32, I64, Val, const
+from anyshape.lower.llvm.types import F32, I8, I16, I32, I64, Type, Val, const
 from anyshape.lower.schedule.products import ComputedColumns, GatheredRows, Product, WindowColumns, WindowRows
 
 
@@ -70,6 +70,10 @@ def _words_of_bytes(lanes: int, side: gemm.Side) -> _WordsOf:
 
 def _words_of_pairs(lanes: int) -> _WordsOf:
     return _WordsOf(const(F32.vector(lanes), 0), lambda f, rows: gemm.pair_words(f, rows[0], rows[1]))
+
+
+PANELS_AHEAD = 4
+"""The most panels of a batch of which the next is prefetched"""
 
 
 class OperandCode:
@@ -208,11 +212,36 @@ class OperandCode:
                 else:
                     self._put_half(value, step, f.gep(to, at, I32))
 
+        masks = tuple(f.tail_mask(count, lanes, copy * lanes) for copy in range(self.tiles.vectors))
+        if f.target.prefetches and tile.batch and self._are_few_panels():
+            self._prefetch_panel(b, replace(tile, batch=(*tile.batch[:-1], f.add(tile.batch[-1], 1))), first, masks)
         with in_batch(ctx, p, tile):
             ctx.levels.bind(p.n, first)
-            masks = tuple(f.tail_mask(count, lanes, copy * lanes) for copy in range(self.tiles.vectors))
             with ctx.values.along(Vector(p.n, lanes, masks)):
                 nest(ctx, b.over, body)
+
+    def _are_few_panels(self) -> bool:
+        """Whether the next batch is so near that what is prefetched of it is still in the caches."""
+        return isinstance(self.p.n.extent, int) and self.p.n.extent <= PANELS_AHEAD * self.tiles.columns
+
+    def _prefetch_panel(self, b: ComputedColumns, tile: gemm.Tile, first: Val, masks: Sequence[Val | None]) -> None:
+        """Prefetches what columns of the next batch are computed of, so that it comes from memory while those of this one are packed and
+        multiplied: lines, once for each value of the variables that they depend on."""
+        ctx, p, f = self.ctx, self.p, self.ctx.f
+        with in_batch(ctx, p, tile):
+            ctx.levels.bind(p.n, first)
+            with ctx.values.along(Vector(p.n, self.tiles.lanes, tuple(masks))):
+                for access in dict.fromkeys(n.access for n in walk([b.value]) if isinstance(n, Load)):
+                    if access.address.lets or not access.domain & {*p.batch}:
+                        continue
+                    element = elementwise.memory_type(access.tensor.dtype)
+
+                    def body(access: Access = access, element: Type = element) -> None:
+                        pointer = ctx.values.pointer(access.tensor, access.address)
+                        for at in range(0, self.tiles.columns, max(1, f.target.line_bytes // element.bytes)):
+                            f.prefetch(f.gep(pointer, at, element), False)
+
+                    nest(ctx, [v for v in b.over if v in access.domain], body)
 
     def _as_packed(self, value: Val) -> Val:
         """An element as a word of its own has it."""
