@@ -135,7 +135,7 @@ def test_explain_and_profile_tell_what_ran_a_call_and_what_it_gained(
         assert re.fullmatch(
             rf"{said}: variant for {bounds}: compiled in .* times as fast as the program for all sizes", measured.policy
         )
-        assert measured.samples and said in profile_text(measured, Limits(1.0, 1.0))
+        assert measured.samples and said in profile_text(measured, Limits({"f32": 1.0}, 1.0))
     out = profile(scores(), {"x": array(2, 500)}, 2, policy=Bucketed(edges=(64, 128)))
     assert out.policy == "bucketed by 64, 128, for b, n: variant for b=0..64: " + out.policy.partition("b=0..64: ")[2]
 

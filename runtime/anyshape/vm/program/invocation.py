@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from anyshape.dims import Dim, Size, evaluate, free_symbols, minimum
 from anyshape.equations.builder import Equation
 from anyshape.equations.operations import elements_read, operations
 from anyshape.graph.value import Node, Value
-from anyshape.lower.kernel import Group
-from anyshape.lower.multiply_adds import MultiplyAdd, multiply_add_of
 from anyshape.passes.steps import KernelStep
 from anyshape.types import TensorType
+
+if TYPE_CHECKING:
+    from anyshape.lower.multiply_adds import MultiplyAdd
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -47,6 +49,9 @@ class Invocation:
     @property
     def multiply_add(self) -> MultiplyAdd:
         """What the kernel's multiply-adds multiply, found by scheduling it once more."""
+        from anyshape.lower.kernel import Group
+        from anyshape.lower.multiply_adds import multiply_add_of
+
         border = self.step.tensors
         inputs, outputs = (tuple(border[v] for v in values) for values in (self.step.inputs, self.step.outputs))
         return multiply_add_of(Group("profiled", self.step.equations, inputs, outputs=outputs))

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 from anyshape.dims import evaluate
 from anyshape.graph.text import is_anonymous
 from anyshape.graph.value import Node
-from anyshape.lower.multiply_adds import MultiplyAdd
 from anyshape.vm.program.invocation import Invocation
 from anyshape.vm.program.table import InstructionOperand, Op, Program
 from anyshape.vm.run import interpreter
 from anyshape.vm.run.arena import CallMemory
+
+if TYPE_CHECKING:
+    from anyshape.lower.multiply_adds import MultiplyAdd
 
 Array = NDArray[Any]
 
