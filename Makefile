@@ -21,6 +21,8 @@ RAY_VENV   ?= .venv-ray
 OPTIMUM_VENV ?= .venv-optimum
 DOCS_VENV  ?= .venv-docs
 EDITOR_VENV ?= .venv-editor
+# A comma that is no separator of arguments.
+, := ,
 export PYTHONPATH := runtime:generator:generated:testing:.
 # Where the environment forbids bytecode beside the sources, as images of containers often do, it is kept in the virtual environment: else
 # every process of the tests compiles all modules anew, which is half of what collecting the tests costs.
@@ -37,17 +39,47 @@ help:  ## list the targets
 
 setup: $(STAMP)  ## create the virtual environment and install what the other targets need
 
+# Installs what follows into an environment; the packages of this repository are editable.
+INSTALL := -m pip install --quiet --disable-pip-version-check
+OWN     := --editable generator --editable testing
+
 $(STAMP): pyproject.toml generator/pyproject.toml testing/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,test,lint]' --editable generator --editable testing
+	$(BIN)/python $(INSTALL) --editable '.[gen,test,lint]' $(OWN)
 	@touch $@
+
+# `$(call environment,VENV,name,packages,before)`: an environment of its own, with a stamp by that name once it has all packages, those of
+# `before` first: with a CPU build of torch there, nothing asks for another.
+define environment
+$(1)/.anyshape-$(2): pyproject.toml generator/pyproject.toml testing/pyproject.toml
+	$$(PYTHON) -m venv $(1)
+	$(if $(4),$(1)/bin/python $$(INSTALL) $(4))
+	$(1)/bin/python $$(INSTALL) $(3)
+	@touch $$@
+endef
+$(eval $(call environment,$(TORCH_VENV),torch,--editable '.[gen$(,)test]' $(OWN),$(TORCH)))
+$(eval $(call environment,$(SERVE_VENV),serve,--editable '.[gen$(,)serve$(,)test]' $(OWN) 'tritonclient[grpc$(,)http]'))
+$(eval $(call environment,$(EDITOR_VENV),editor,--editable '.[editor$(,)test]' $(OWN)))
+$(eval $(call environment,$(NETRON_VENV),netron,--editable '.[gen$(,)onnx$(,)test]' $(OWN) netron))
+$(eval $(call environment,$(RAY_VENV),ray,--editable '.[gen$(,)ray$(,)test]' $(OWN)))
+$(eval $(call environment,$(OPTIMUM_VENV),optimum,--editable '.[gen$(,)test]' $(OWN) 'optimum-onnx>=0.1',$(TORCH)))
+$(eval $(call environment,$(DOCS_VENV),docs,--editable '.[docs]'))
+
+# What is added to the usual environment.
+define addition
+$$(VENV)/.anyshape-$(1): $$(STAMP)
+	$$(BIN)/python $$(INSTALL) --editable '.[gen$(,)test$(,)$(1)]' $$(OWN)
+	@touch $$@
+endef
+$(eval $(call addition,cross))
+$(eval $(call addition,bench))
 
 run: $(STAMP) gen  ## compile a real dynamic model, run it at a dozen shapes, show answers, variants and speed
 	$(BIN)/python examples/dates/run.py
 
 retrain:  ## train and export the example's model again (torch as a CPU build, in its own environment; minutes)
 	$(PYTHON) -m venv $(TORCH_VENV)
-	$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH) onnx onnxruntime numpy
+	$(TORCH_VENV)/bin/python $(INSTALL) $(TORCH) onnx onnxruntime numpy
 	$(TORCH_VENV)/bin/python examples/dates/train.py
 
 gen: $(STAMP)  ## specs/*.yaml -> generated/ and docs/ops/
@@ -107,44 +139,8 @@ test-export: $(VENV)/.anyshape-cross  ## exported programs of every target, by t
 	ANYSHAPE_LONG=1 $(PYTEST) tests/export/test_c_programs.py tests/export/test_javascript.py tests/examples/test_embed.py \
 		tests/examples/test_one_op.py tests/examples/test_browser.py tests/robust/test_explain_page.py
 
-$(VENV)/.anyshape-cross: $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,test,cross]' --editable generator --editable testing
-	@touch $@
-
-$(SERVE_VENV)/.anyshape-serve: pyproject.toml generator/pyproject.toml testing/pyproject.toml
-	$(PYTHON) -m venv $(SERVE_VENV)
-	$(SERVE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,serve,test]' --editable generator --editable testing 'tritonclient[grpc,http]'
-	@touch $@
-
-$(EDITOR_VENV)/.anyshape-editor: pyproject.toml generator/pyproject.toml testing/pyproject.toml
-	$(PYTHON) -m venv $(EDITOR_VENV)
-	$(EDITOR_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[editor,test]' --editable generator --editable testing
-	@touch $@
-
-$(NETRON_VENV)/.anyshape-netron: pyproject.toml generator/pyproject.toml testing/pyproject.toml
-	$(PYTHON) -m venv $(NETRON_VENV)
-	$(NETRON_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,onnx,test]' --editable generator --editable testing netron
-	@touch $@
-
-$(RAY_VENV)/.anyshape-ray: pyproject.toml generator/pyproject.toml testing/pyproject.toml
-	$(PYTHON) -m venv $(RAY_VENV)
-	$(RAY_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,ray,test]' --editable generator --editable testing
-	@touch $@
-
-$(OPTIMUM_VENV)/.anyshape-optimum: pyproject.toml generator/pyproject.toml testing/pyproject.toml
-	$(PYTHON) -m venv $(OPTIMUM_VENV)
-	$(OPTIMUM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
-	$(OPTIMUM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,test]' --editable generator --editable testing 'optimum-onnx>=0.1'
-	@touch $@
-
 torch-page: $(TORCH_VENV)/.anyshape-torch  ## the table of operators of docs/torch.md anew
 	$(TORCH_VENV)/bin/python -m tests.pytorch.core_aten docs/torch.md
-
-$(TORCH_VENV)/.anyshape-torch: pyproject.toml generator/pyproject.toml testing/pyproject.toml
-	$(PYTHON) -m venv $(TORCH_VENV)
-	$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
-	$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,test]' --editable generator --editable testing
-	@touch $@
 
 docs: $(DOCS_VENV)/.anyshape-docs  ## build the site of docs/ in build/site, in an environment of its own; a minute
 	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --quiet --config-file website/mkdocs.yml
@@ -156,11 +152,6 @@ playground: $(STAMP)  ## build a page in build/playground on which one edits an 
 
 test-playground: playground  ## the page in a headless chromium, if it is here, beside Python; three minutes
 	ANYSHAPE_LONG=1 ANYSHAPE_PLAYGROUND=$(abspath build/playground) $(BIN)/python -m pytest tests/playground
-
-$(DOCS_VENV)/.anyshape-docs: pyproject.toml
-	$(PYTHON) -m venv $(DOCS_VENV)
-	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
-	@touch $@
 
 fuzz: $(STAMP)  ## draw models, values, saved files, calls and command lines at random, seeds kept (MINUTES=5, ONLY=importer,calls)
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),5) $(if $(ONLY),--only $(ONLY))
@@ -199,10 +190,6 @@ performance: $(VENV)/.anyshape-bench  ## docs/performance.md anew: all models on
 bench-memory: $(VENV)/.anyshape-bench  ## memory beside onnxruntime's, and of a thousand shapes through one executable
 	@mkdir -p benchmarks/results
 	$(BIN)/python -m benchmarks.memory bert_mini --json benchmarks/results/memory.json
-
-$(VENV)/.anyshape-bench: $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[gen,test,bench]' --editable generator --editable testing
-	@touch $@
 
 clean:  ## remove caches and build output, keep the virtual environment
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
