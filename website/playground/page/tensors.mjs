@@ -17,7 +17,7 @@ export function tensor({ name, dtype, shape, data }) {
   const [rows, columns] = shape.length > 1 ? shape.slice(-2) : [1, shape[0] ?? 1];
   const leading = shape.slice(0, -2);
   const count = data.length / (rows * columns);
-  const largest = Math.max(...data.map((v) => (typeof v === "number" && Number.isFinite(v) ? Math.abs(v) : 0)), 1e-300);
+  const largest = data.reduce((most, v) => (typeof v === "number" && Number.isFinite(v) ? Math.max(most, Math.abs(v)) : most), 1e-300);
   const slices = Array.from({ length: Math.min(count, MOST.slices) }, (_, k) =>
     slice(`${name}${label(k, leading)}`, data.slice(k * rows * columns, (k + 1) * rows * columns), columns, largest, leading.length > 0));
   const cut = count > MOST.slices || rows > MOST.rows || columns > MOST.columns;
