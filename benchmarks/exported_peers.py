@@ -1,11 +1,12 @@
 """Exported models beside C that emx-onnx-cgen generates and beside onnxruntime-web: bytes, and time per call.
 
-    python -m benchmarks.exported_peers --emx COMMAND --web FOLDER [--samples 0] [MODEL ...]
+    python -m benchmarks.exported_peers --emx COMMAND --web FOLDER [--level x86-64-v4] [--samples 0] [MODEL ...]
 
 COMMAND is that of emx-onnx-cgen (PyPI), in an environment of its own; FOLDER is the package onnxruntime-web (npm), whose modules Node runs
-on one thread. Either may be left out. Ours is exported once, for any sizes, for x86-64 with AVX2 and for WebAssembly; C is generated for
-the sizes of each line and compiled by `cc -O3 -march=x86-64-v3`. Bytes are those of code and of constants that are no weights in a file;
-those of onnxruntime-web are its module and the JavaScript that Node loads. `--samples 0` times nothing.
+on one thread. Either may be left out. Ours is exported once, for any sizes, for a level of x86-64 (x86-64-v3, with AVX2, unless `--level`
+says another) and for WebAssembly; C is generated for the sizes of each line and compiled by `cc -O3` for the same level. Bytes are those
+of code and of constants that are no weights in a file; those of onnxruntime-web are its module and the JavaScript that Node loads.
+`--samples 0` times nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def sections(path: Path) -> int:
     return int(row[0]) + int(row[1])
 
 
-def generated(emx: str, model: Path, inputs: Arrays, folder: Path) -> tuple[ctypes.CDLL, int]:
+def generated(emx: str, level: str, model: Path, inputs: Arrays, folder: Path) -> tuple[ctypes.CDLL, int]:
     """The C that emx-onnx-cgen generates for a call's sizes, as a library that has read its weights, and the bytes of its code."""
     fixed = onnx.load(str(model))
     for value in fixed.graph.input:
@@ -55,7 +56,7 @@ def generated(emx: str, model: Path, inputs: Arrays, folder: Path) -> tuple[ctyp
     library = folder / f"lib{'_'.join(str(n) for a in inputs.values() for n in a.shape)}.so"
     words = [emx, "compile", "--model-name", "model", "fixed.onnx", "model.c"]
     subprocess.run(words, cwd=folder, check=True, capture_output=True)
-    compiling = ["cc", "-O3", "-march=x86-64-v3", "-shared", "-fPIC", "model.c", "-lm", "-o", str(library)]
+    compiling = ["cc", "-O3", f"-march={level}", "-shared", "-fPIC", "model.c", "-lm", "-o", str(library)]
     subprocess.run(compiling, cwd=folder, check=True, capture_output=True)
     loaded = ctypes.CDLL(str(library))
     if (folder / "model.bin").exists():
@@ -64,10 +65,12 @@ def generated(emx: str, model: Path, inputs: Arrays, folder: Path) -> tuple[ctyp
     return loaded, sections(library)
 
 
-def beside_c(emx: str, model: Path, e: Export, inputs: Arrays, results: list[Array], folder: Path, samples: int) -> str:
-    """A line of the bytes, the difference and the seconds of exported code and of C."""
+def beside_c(
+    peer: tuple[str, str], model: Path, e: Export, inputs: Arrays, results: list[Array], folder: Path, samples: int
+) -> str:
+    """A line of the bytes, the difference and the seconds of exported code and of C: of a command, for a level."""
     try:
-        library, size = generated(emx, model, inputs, folder)
+        library, size = generated(*peer, model, inputs, folder)
     except subprocess.CalledProcessError as e:
         return f"emx-onnx-cgen    refuses: {(e.stderr or e.stdout).decode().strip().splitlines()[-1][:160]}"
     outputs = [np.empty_like(a) for a in results]
@@ -105,6 +108,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--emx", help="the command emx-onnx-cgen")
     parser.add_argument("--web", type=Path, help="the folder of the package onnxruntime-web")
+    parser.add_argument("--level", default="x86-64-v3", choices=("x86-64-v2", "x86-64-v3", "x86-64-v4"))
     parser.add_argument("--samples", type=int, default=SAMPLES)
     parser.add_argument("models", nargs="*", default=USUAL)
     args = parser.parse_args()
@@ -119,15 +123,14 @@ def main() -> None:
             path = model.build(folder / "model.onnx")
             f, options = function_of(path)
             python = anyshape.compile(f, threads=1)
-            c, module = (export(f, "model", export_target(t), options, "file") for t in ("x86-64-v3", "wasm32"))
+            c, module = (export(f, "model", export_target(t), options, "file") for t in (args.level, "wasm32"))
             module.write(folder)
             for batch, length in (model.SHAPES[0], model.SHAPES[len(model.SHAPES) // 2]):
                 inputs = model.inputs(batch, length)
                 start = f"{name:<10} {f'{batch} x {length}':>8}"
                 if args.emx is not None:
-                    print(
-                        start, beside_c(args.emx, path, c, inputs, python.run(inputs), folder, args.samples), flush=True
-                    )
+                    peer, results = (args.emx, args.level), python.run(inputs)
+                    print(start, beside_c(peer, path, c, inputs, results, folder, args.samples), flush=True)
                 if args.web is not None:
                     print(start, beside_web(args.web, module, inputs, folder, args.samples), flush=True)
 
