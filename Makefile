@@ -33,7 +33,7 @@ export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/bytecode
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run retrain gen check test test-long test-torch test-serve test-ray test-editor vscode test-optimum test-netron test-trace torch-page test-export test-playground test-targets docs playground fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
+.PHONY: help setup run retrain gen check test test-long test-torch test-serve test-ray test-editor vscode test-vscode test-optimum test-netron test-trace torch-page test-export test-playground test-targets docs playground fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -96,6 +96,11 @@ test-editor: $(EDITOR_VENV)/.anyshape-editor  ## the tests of `anyshape-gen lang
 vscode:  ## the extension for VS Code, editors/vscode/*.vsix, by npm
 	cp specs/spec.schema.json LICENSE editors/vscode/
 	cd editors/vscode && npm ci --no-audit --no-fund && npm run package
+
+test-vscode: vscode  ## colours of code in specs, by VS Code's engine and its grammar of YAML, which npm fetches; it needs node
+	mkdir -p build/yaml
+	cd build/yaml && tar xzf $$(npm pack --silent @codingame/monaco-vscode-yaml-default-extension@36.2.7) --strip-components=2 package/resources && rm *.tgz
+	cd editors/vscode && ANYSHAPE_YAML=$(abspath build/yaml) node test/grammar.test.js
 
 test-netron: $(NETRON_VENV)/.anyshape-netron  ## netron, in an environment of its own, opens what `simplify` writes of every model of ONNX's tests; it needs node
 	ANYSHAPE_LONG=1 $(NETRON_VENV)/bin/python -m pytest tests/frontends/test_netron.py
