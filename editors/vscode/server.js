@@ -1,6 +1,6 @@
 // Starts the language server as a process, and says why it ended.
 //
-// In: a program, its arguments, and the folder to start it in. Out: the process, once it runs; what it wrote to standard error stays at hand.
+// In: a program, its arguments, and the folder to start it in. Out: the process, once it runs; and what it wrote to standard error.
 "use strict";
 
 const { spawn } = require("node:child_process");
