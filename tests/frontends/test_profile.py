@@ -21,7 +21,7 @@ from anyshape.lower import limits
 from anyshape.lower.llvm import target_probe
 from anyshape.lower.multiply_adds import MULTIPLY_ADDS
 from anyshape.vm.executable.profile import ProfiledCall, profile
-from anyshape.vm.executable.trace import trace_of
+from anyshape.vm.executable.trace import KERNELS, trace_of
 from anyshape.vm.run.recorder import Sample
 
 RNG = np.random.default_rng(0)
@@ -152,7 +152,7 @@ def checked_trace(trace: dict[str, Any]) -> dict[str, Any]:
         if e["ph"] == "M":
             assert e["name"] in ("process_name", "thread_name", "thread_sort_index")
             continue
-        assert e["ts"] >= 0 and (e["ph"] == "C" or e["dur"] >= 0)
+        assert e["ts"] >= 0 and (e["ph"] == "C" or e["dur"] >= (0.001 if e.get("cat") == "kernel" else 0))
         assert e["ph"] == "X" or all(isinstance(n, int) and n >= 0 for n in e["args"].values())
     times = [e["ts"] for e in trace["traceEvents"] if e["ph"] != "M"]
     assert times == sorted(times)
@@ -169,7 +169,7 @@ def checked_trace(trace: dict[str, Any]) -> dict[str, Any]:
     return trace
 
 
-@pytest.mark.parametrize("change", [{"ts": 5.0}, {"dur": 1e9}, {"tid": 7}, {"ph": "B"}, {"args": None}])
+@pytest.mark.parametrize("change", [{"ts": 5.0}, {"dur": 1e9}, {"dur": 0.0}, {"tid": 7}, {"ph": "B"}, {"args": None}])
 def test_a_trace_that_does_not_keep_the_format_is_noticed(change: dict[str, Any]) -> None:
     sample = Sample("k", 1e-6, 10, 20, (), result=(3,), in_use=64)
     trace = trace_of("m", [ProfiledCall(5e-6, (sample, sample))] * 2, 1)
@@ -178,6 +178,14 @@ def test_a_trace_that_does_not_keep_the_format_is_noticed(change: dict[str, Any]
     last.update(change)
     with pytest.raises((AssertionError, AttributeError)):
         checked_trace(trace)
+
+
+def test_a_kernel_that_takes_no_time_is_a_slice_within_its_call() -> None:
+    sample = Sample("k", 0.0, 10, 20, (), result=(3,), in_use=64)
+    trace = checked_trace(trace_of("m", [ProfiledCall(5e-6, (sample,) * 3)], 1))
+    whole, *kernels = (e for e in events(trace, "X") if e["tid"] == KERNELS)
+    assert [(e["ts"], e["dur"]) for e in kernels] == [(0, 0.001), (0.001, 0.001), (0.002, 0.001)]
+    assert (whole["ts"], whole["dur"]) == (0, 0.003)
 
 
 def test_a_trace_has_every_kernel_of_several_calls_and_memory() -> None:

@@ -20,6 +20,8 @@ PROCESS, CALLS, KERNELS = 1, 1, 2
 """Numbers of the process and of its tracks."""
 GAP = 1000
 """Nanoseconds between calls, at least."""
+SHORTEST = 1
+"""Nanoseconds of a kernel, at least: a slice of no length would be drawn within the next one, or outside of its call."""
 
 Event = dict[str, Any]
 
@@ -44,7 +46,7 @@ def _names(title: str, threads: int) -> Iterator[Event]:
 def _events(calls: Sequence[ProfiledCall]) -> Iterator[Event]:
     at = 0
     for k, call in enumerate(calls):
-        lengths = [_nanoseconds(s.seconds) for s in call.samples]
+        lengths = [max(_nanoseconds(s.seconds), SHORTEST) for s in call.samples]
         whole, kernels = _nanoseconds(call.seconds), sum(lengths)
         work = {"operations": sum(s.operations for s in call.samples), "bytes": sum(s.moved for s in call.samples)}
         yield _slice(f"call {k}", "call", CALLS, at, whole, {"kernels": len(lengths), **work})
