@@ -42,6 +42,8 @@ DATES = Path(__file__).parents[1] / "examples" / "dates" / "dates.onnx"
 BEGIN, END = "<!-- begin of the tables -->", "<!-- end of the tables -->"
 BUILT = tuple(name for name in models.MODELS if name != "bert_base")  # bert_mini has the same graph
 CALLS = 3
+MOST = 4096
+"""The bound of sizes in the row of bounded ones"""
 
 Arrays = Mapping[str, NDArray[Any]]
 Said = Sequence["int | None"]
@@ -153,7 +155,17 @@ def _run(name: str, proto: Any, feeds: Sequence[Arrays]) -> Iterator[Subject]:
 
 
 def by_anyshape(proto: Any, feeds: Sequence[Arrays]) -> dict[str, list[Said | None]]:
-    known = anyshape.shapes(proto)
+    return _known(anyshape.shapes(proto), feeds)
+
+
+def by_anyshape_of_bounded_sizes(proto: Any, feeds: Sequence[Arrays]) -> dict[str, list[Said | None]]:
+    """The same where sizes of inputs are at most `MOST`, so that arithmetic in floats is exact."""
+    named = anyshape.shapes(proto).dims
+    sizes = {name: (0, MOST) for name, d in named.items() if any(".shape[" in place for place in d.places)}
+    return _known(anyshape.shapes(proto, dims=sizes), feeds)
+
+
+def _known(known: Any, feeds: Sequence[Arrays]) -> dict[str, list[Said | None]]:
     numbers = [_entry(known, feed) for feed in feeds]
     said: dict[str, list[Said | None]] = {}
     for name, t in known.values.items():
@@ -232,7 +244,7 @@ def _at(d: Any, sizes: Mapping[str, int]) -> int | None:
 
 
 TOOLS: dict[str, Tool] = {
-    "anyshape": by_anyshape, "onnx": by_onnx, "onnxruntime": by_onnxruntime,
+    "anyshape": by_anyshape, f"anyshape, sizes to {MOST}": by_anyshape_of_bounded_sizes, "onnx": by_onnx, "onnxruntime": by_onnxruntime,
 }  # fmt: skip
 
 

@@ -63,7 +63,11 @@ class Codec(nn.Module):
         super().__init__()
         down, up = [], []
         for k, stride in enumerate((2, 4)):
-            down += [Causal(8 << k, 16 << k, 2 * stride, stride), Snake(16 << k), Causal(16 << k, 16 << k, 3, dilation=2)]
+            down += [
+                Causal(8 << k, 16 << k, 2 * stride, stride),
+                Snake(16 << k),
+                Causal(16 << k, 16 << k, 3, dilation=2),
+            ]
         for k, stride in ((1, 4), (0, 2)):
             up += [nn.ConvTranspose1d(16 << k, 8 << k, 2 * stride, stride, stride // 2), Snake(8 << k)]
         self.encoder = nn.Sequential(Causal(1, 8, 7), *down)

@@ -38,7 +38,9 @@ class Chunked(nn.Module):
 
 def chunked() -> Exported:
     axes = {"x": SEQUENCES, "y": SEQUENCES}
-    return Exported(torch.jit.script(Chunked().eval()), (torch.randn(2, 9, 8), torch.tensor(4)), ["x", "chunk"], ["y"], axes)
+    return Exported(
+        torch.jit.script(Chunked().eval()), (torch.randn(2, 9, 8), torch.tensor(4)), ["x", "chunk"], ["y"], axes
+    )
 
 
 class StateSpace(nn.Module):

@@ -59,7 +59,10 @@ class Timed(nn.Module):
 
     def __init__(self, i: int, o: int, width: int) -> None:
         super().__init__()
-        self.first, self.time = nn.Sequential(nn.GroupNorm(4, i), nn.SiLU(), nn.Conv2d(i, o, 3, 1, 1)), nn.Linear(width, 2 * o)
+        self.first, self.time = (
+            nn.Sequential(nn.GroupNorm(4, i), nn.SiLU(), nn.Conv2d(i, o, 3, 1, 1)),
+            nn.Linear(width, 2 * o),
+        )
         self.norm, self.second, self.side = nn.GroupNorm(4, o), nn.Conv2d(o, o, 3, 1, 1), nn.Conv2d(i, o, 1)
 
     def forward(self, x: Tensor, time: Tensor) -> Tensor:
@@ -101,7 +104,9 @@ class Yolo(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.first = nn.Sequential(*normed(3, 8, 3, 2), nn.SiLU(), *normed(8, 16, 3, 2), nn.SiLU(), *normed(16, 16, 3, 2), nn.SiLU())
+        self.first = nn.Sequential(
+            *normed(3, 8, 3, 2), nn.SiLU(), *normed(8, 16, 3, 2), nn.SiLU(), *normed(16, 16, 3, 2), nn.SiLU()
+        )
         self.second = nn.Sequential(*normed(16, 32, 3, 2), nn.SiLU())
         self.pooled = nn.Conv2d(96, 16, 1)
         self.joined = nn.Sequential(*normed(32, 16, 3), nn.SiLU())

@@ -19,7 +19,14 @@ import torch
 
 from benchmarks.models import structure
 from benchmarks.models.zoo import (
-    audio_zoo, branching_zoo, dense_zoo, detection_zoo, other_zoo, table_zoo, transformers_zoo, vision_zoo,
+    audio_zoo,
+    branching_zoo,
+    dense_zoo,
+    detection_zoo,
+    other_zoo,
+    table_zoo,
+    transformers_zoo,
+    vision_zoo,
 )  # fmt: skip
 from benchmarks.models.zoo.exported import Exported
 

@@ -52,7 +52,12 @@ def whisper_decoder() -> Described:
 
 
 def wav2vec2() -> Described:
-    convolutions = {"conv_dim": (16, 16, 16), "conv_kernel": (10, 3, 2), "conv_stride": (5, 2, 2), "num_feat_extract_layers": 3}
+    convolutions = {
+        "conv_dim": (16, 16, 16),
+        "conv_kernel": (10, 3, 2),
+        "conv_stride": (5, 2, 2),
+        "num_feat_extract_layers": 3,
+    }
     positions = {"num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4}
     config = tf.Wav2Vec2Config(**LAYERS, vocab_size=30, **convolutions, **positions)
     return tf.Wav2Vec2ForCTC(config), "automatic-speech-recognition", "model.onnx"

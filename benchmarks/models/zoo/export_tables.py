@@ -52,7 +52,9 @@ def columns_of_texts() -> onnx.ModelProto:
         ("numbers", make_pipeline(SimpleImputer(), StandardScaler()), [0, 1, 2]),
         ("colours", OneHotEncoder(handle_unknown="ignore"), [3]),
     ]
-    model = make_pipeline(ColumnTransformer(columns), GradientBoostingClassifier(n_estimators=4, max_depth=2, random_state=0))
+    model = make_pipeline(
+        ColumnTransformer(columns), GradientBoostingClassifier(n_estimators=4, max_depth=2, random_state=0)
+    )
     model.fit(np.concatenate([X[:, :3].astype(object), colours.astype(object)], 1), CLASSES)
     inputs = [("numbers", FloatTensorType([None, 3])), ("colour", StringTensorType([None, 1]))]
     options = {id(model): {"zipmap": False}}

@@ -32,7 +32,9 @@ class Columns(nn.Module):
 def columns() -> Exported:
     arguments = (torch.randn(4, 5), torch.randint(0, 30, (4, 3)))
     rows = {0: "rows"}
-    return Exported(Columns(), arguments, ["numbers", "categories"], ["y"], {"numbers": rows, "categories": rows, "y": rows})
+    return Exported(
+        Columns(), arguments, ["numbers", "categories"], ["y"], {"numbers": rows, "categories": rows, "y": rows}
+    )
 
 
 class Forecast(nn.Module):
