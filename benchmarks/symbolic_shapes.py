@@ -159,10 +159,9 @@ def by_anyshape(proto: Any, feeds: Sequence[Arrays]) -> dict[str, list[Said | No
 
 
 def by_anyshape_of_bounded_sizes(proto: Any, feeds: Sequence[Arrays]) -> dict[str, list[Said | None]]:
-    """The same where sizes of inputs are at most `MOST`, so that arithmetic in floats is exact."""
-    named = anyshape.shapes(proto).dims
-    sizes = {name: (0, MOST) for name, d in named.items() if any(".shape[" in place for place in d.places)}
-    return _known(anyshape.shapes(proto, dims=sizes), feeds)
+    """The same where named sizes of inputs are at most `MOST`, so that arithmetic in floats is exact."""
+    named = {d.dim_param for i in proto.graph.input for d in i.type.tensor_type.shape.dim if d.dim_param}
+    return _known(anyshape.shapes(proto, dims={name: (0, MOST) for name in named}), feeds)
 
 
 def _known(known: Any, feeds: Sequence[Arrays]) -> dict[str, list[Said | None]]:
