@@ -25,11 +25,16 @@ EXACT: dict[str, tuple[Callable[[Any], Any], Callable[[Array], Array]]] = {
     "below": (lambda n: ops.floor((n - 10000.0) * 0.25), lambda n: np.floor((n - 10000) * n.dtype.type(0.25))),
     "truncated": (lambda n: n * 2.75, lambda n: n * n.dtype.type(2.75)),
     "divided": (lambda n: ops.ceil((n * 3.0 + 1.0) / 2.5), lambda n: np.ceil((n * 3 + 1) / n.dtype.type(2.5))),
+    "clamped": (
+        lambda n: ops.minimum(ops.maximum(n * 0.5, -1e9), 300.0),
+        lambda n: np.minimum(np.maximum(n * n.dtype.type(0.5), n.dtype.type(-1e9)), 300),
+    ),
     "negative": (lambda n: -ops.floor(-n * 0.5), lambda n: -np.floor(-n * n.dtype.type(0.5))),
 }  # fmt: skip
 OPEN: dict[str, Callable[[Any], Any]] = {
     "a tenth, which no float is": lambda n: ops.floor(n * 0.1),
     "a quotient that was rounded": lambda n: ops.floor(n / 3.0 * 2.0),
+    "the larger one of what was rounded": lambda n: ops.floor(ops.maximum(n / 3.0, 100.5)),
     "an infinite number": lambda n: ops.floor(n * np.inf),
     "a part of a negative number": lambda n: (n - 10000.0) * 0.5,
     "a quotient by zero": lambda n: ops.floor(n / 0.0),

@@ -123,6 +123,17 @@ def _division(dtype: DType, a: _Quotient, b: _Quotient) -> Any:
     return _rounded(dtype, a.of * b.by, a.by * b.of)
 
 
+def _extreme(of_sizes: Callable[[Size, Size], Size]) -> Callable[..., Any]:
+    """The larger or smaller one of two floats by that of sizes."""
+
+    def choose(dtype: DType, a: _Quotient, b: _Quotient) -> Any:
+        if not (a.is_exact and b.is_exact):
+            return NOTHING
+        return _float(dtype, of_sizes(a.of * b.by, b.of * a.by), a.by * b.by)
+
+    return choose
+
+
 def _floor(dtype: DType, a: _Quotient) -> Any:
     return _float(dtype, dims.floordiv(a.of, a.by), 1)
 
@@ -168,6 +179,8 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "sub": lambda dtype, a, b: _sum(dtype, a, b, -1),
     "mul": _product,
     "div": _division,
+    "max": _extreme(dims.maximum),
+    "min": _extreme(dims.minimum),
     "neg": lambda dtype, a: _float(dtype, -a.of, a.by) if a.is_exact else NOTHING,
     "floor": _floor,
     "ceil": _ceil,
