@@ -100,7 +100,7 @@ def denoiser() -> Exported:
 
 
 class Yolo(nn.Module):
-    """Boxes of two scales about points of a grid, sides as expectations over bins, and the best five of each image; classes count from 1."""
+    """Boxes of two scales about points of a grid, sides as expectations over bins, and the best five; classes count from 1."""
 
     def __init__(self) -> None:
         super().__init__()

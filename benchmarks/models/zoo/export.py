@@ -42,8 +42,8 @@ MODELS: dict[str, Callable[[], Exported]] = {
     )
 }  # fmt: skip
 BY_THE_NEWER_EXPORTER = {
-    "resnet", "unet", "experts", "graph_network", "bert", "llama", "whisper", "vit", "segmenter", "spectrum", "codec", "denoiser", "yolo", "columns", "forecast",
-    "state_space",
+    "resnet", "unet", "experts", "graph_network", "bert", "llama", "whisper", "vit", "segmenter", "spectrum", "codec", "denoiser", "yolo",
+    "columns", "forecast", "state_space",
 }  # fmt: skip
 BY_IT_ALONE = {"state_space", "spectrum", "forecast"}
 OPSETS = {"graph_network": 18}  # scatter with a maximum is of opset 18

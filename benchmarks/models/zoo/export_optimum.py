@@ -1,7 +1,8 @@
-"""Make the zoo's graphs from Hugging Face's exporter again: `python -m benchmarks.models.zoo.export_optimum [NAME ...]`; needs optimum-onnx.
+"""Make the zoo's graphs from Hugging Face's exporter again: `python -m benchmarks.models.zoo.export_optimum [NAME ...]`.
 
-Small configurations with random weights, as `optimum-cli export onnx` writes trained ones: with caches of keys and values, a decoder whose
-branches are the first step and the later ones, names of axes for all that may vary, and opset 18 if the model's own is lower.
+It needs optimum-onnx. Small configurations with random weights, as `optimum-cli export onnx` writes trained ones: with caches of keys and
+values, a decoder whose branches are the first step and the later ones, names of axes for all that may vary, and opset 18 if the model's
+own is lower.
 """
 
 from __future__ import annotations

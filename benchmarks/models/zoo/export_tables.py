@@ -1,7 +1,8 @@
-"""Make the zoo's graphs of tables again: `python -m benchmarks.models.zoo.export_tables [NAME ...]`; needs skl2onnx, onnxmltools, xgboost, lightgbm.
+"""Make the zoo's graphs of tables again: `python -m benchmarks.models.zoo.export_tables [NAME ...]`.
 
-Estimators fitted to seeded numbers, as skl2onnx and onnxmltools write them, for any number of rows: columns of texts beside numbers,
-neighbours, a Gaussian process, support vectors, and ensembles of trees of three libraries.
+It needs skl2onnx, onnxmltools, xgboost and lightgbm. Estimators fitted to seeded numbers, as skl2onnx and onnxmltools write them, for any
+number of rows: columns of texts beside numbers, neighbours, a Gaussian process, support vectors, and ensembles of trees of three
+libraries.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Make the zoo's graphs from TensorFlow again: `python -m benchmarks.models.zoo.export_tensorflow [NAME ...]`; needs tensorflow and tf2onnx.
+"""Make the zoo's graphs from TensorFlow again: `python -m benchmarks.models.zoo.export_tensorflow [NAME ...]`.
 
-Functions whose shapes are computed as TensorFlow programs do, by `tf.shape`, slices, products and reshapes with unknown sizes, and models
-of Keras: a recurrent one, a search whose loop ends by data, and a convolutional one.
+It needs tensorflow and tf2onnx. Functions whose shapes are computed as TensorFlow programs do, by `tf.shape`, slices, products and
+reshapes with unknown sizes, and models of Keras: a recurrent one, a search whose loop ends by data, and a convolutional one.
 """
 
 from __future__ import annotations

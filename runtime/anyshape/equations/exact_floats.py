@@ -161,7 +161,7 @@ def _order(of_sizes: Callable[[Size, Size], bool | Cond]) -> Callable[..., Any]:
         if dims.eq(a.of, b.of) is True and a.by == b.by:
             return of_sizes(0, 0)
         (low, high), (least, most) = _range(a), _range(b)
-        if None in (low, high, least, most) or (high >= least and most >= low):
+        if low is None or high is None or least is None or most is None or (high >= least and most >= low):
             return NOTHING
         return of_sizes(low, least)
 
