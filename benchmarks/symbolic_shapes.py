@@ -163,7 +163,7 @@ def by_anyshape(proto: Any, feeds: Sequence[Arrays]) -> dict[str, list[Said | No
 
 
 def by_anyshape_of_bounded_sizes(proto: Any, feeds: Sequence[Arrays]) -> dict[str, list[Said | None]]:
-    """The same where named sizes of inputs are at most `MOST`, so that arithmetic in floats is exact."""
+    """What anyshape says where named sizes of inputs are at most `MOST`, so that arithmetic in floats is exact."""
     named = {d.dim_param for i in proto.graph.input for d in i.type.tensor_type.shape.dim if d.dim_param}
     return _known(anyshape.shapes(proto, dims=dict.fromkeys(named, (0, MOST))), feeds)
 
