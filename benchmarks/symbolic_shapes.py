@@ -2,7 +2,7 @@
 
     python -m benchmarks.symbolic_shapes [exported networks suite] [--only TEXT] [--wrong] [--page]
 
-In: the exported models of benchmarks/models and the example, the networks of benchmarks/networks, and the cases of ONNX's suite, of whose
+In: the exported models of benchmarks/models and the example, networks that no exporter wrote, and the cases of ONNX's suite, of whose
 inputs every dim gets a name of its own and small integer operands become constants. Each model is run by onnxruntime, with all values as
 outputs, at the sizes of up to three calls; of a case of the suite the results are in the suite. A dim of a value is unknown to a tool if
 it says nothing that the sizes of the inputs determine, and wrong if what it says is another number than in some run. `--wrong` lists
@@ -40,8 +40,11 @@ from benchmarks.quantised import MODELS, Quantised
 PAGE = Path(__file__).parents[1] / "docs" / "symbolic-shapes.md"
 DATES = Path(__file__).parents[1] / "examples" / "dates" / "dates.onnx"
 BEGIN, END = "<!-- begin of the tables -->", "<!-- end of the tables -->"
-BUILT = tuple(name for name in models.MODELS if name != "bert_base")  # bert_mini has the same graph
+BUILT = tuple(name for name in models.MODELS if name not in ("bert_base", "bert_mini", "gpt2"))
+"""Models of benchmarks that no exporter wrote; bert_base has the graph of bert_mini, and gpt2 is the exported one"""
 CALLS = 3
+MOST = 4096
+"""The bound of sizes in the row of bounded ones"""
 
 Arrays = Mapping[str, NDArray[Any]]
 Said = Sequence["int | None"]
@@ -81,24 +84,27 @@ class Tally:
 
 
 def exported() -> Iterator[Subject]:
-    """Models that exporters wrote, and those that benchmarks build."""
+    """Models that exporters wrote."""
     with tempfile.TemporaryDirectory() as folder:
         for path in sorted(structure.FOLDER.glob("zoo_*.onnx")):
             name = path.stem.removeprefix("zoo_")
             built = structure.build(path.stem, Path(folder) / "m.onnx", seed=7)
             yield from _run(name, onnx.load(built), calls_of(name))
-        for name in BUILT:
-            source = models.load(name)
-            sizes = source.SHAPES[:CALLS]
-            yield from _run(
-                name, onnx.load(source.build(Path(folder) / "m.onnx")), [dict(source.inputs(*s)) for s in sizes]
-            )
+        yield from _of_benchmarks("bert_mini", Path(folder) / "m.onnx")
     ids = np.random.default_rng(0).integers(1, 50, (7, 30))
     yield from _run("dates", onnx.load(DATES), [{"ids": ids}, {"ids": ids[:1, :3]}, {"ids": ids[:3, :1]}])
 
 
+def _of_benchmarks(name: str, path: Path) -> Iterator[Subject]:
+    source = models.load(name)
+    yield from _run(name, onnx.load(source.build(path)), [dict(source.inputs(*s)) for s in source.SHAPES[:CALLS]])
+
+
 def whole_networks() -> Iterator[Subject]:
-    """Networks that are declared in a table, and quantised models as onnxruntime's tools write them."""
+    """Networks that benchmarks build or declare in a table, and quantised models as onnxruntime's tools write them."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in BUILT:
+            yield from _of_benchmarks(name, Path(folder) / "m.onnx")
     known: dict[str, Case | Quantised] = {**networks(), **MODELS}
     for name, case in known.items():
         yield from _run(name, case.model(), [case.arrays(sizes) for sizes in case.at])
@@ -153,7 +159,16 @@ def _run(name: str, proto: Any, feeds: Sequence[Arrays]) -> Iterator[Subject]:
 
 
 def by_anyshape(proto: Any, feeds: Sequence[Arrays]) -> dict[str, list[Said | None]]:
-    known = anyshape.shapes(proto)
+    return _known(anyshape.shapes(proto), feeds)
+
+
+def by_anyshape_of_bounded_sizes(proto: Any, feeds: Sequence[Arrays]) -> dict[str, list[Said | None]]:
+    """What anyshape says where named sizes of inputs are at most `MOST`, so that arithmetic in floats is exact."""
+    named = {d.dim_param for i in proto.graph.input for d in i.type.tensor_type.shape.dim if d.dim_param}
+    return _known(anyshape.shapes(proto, dims=dict.fromkeys(named, (0, MOST))), feeds)
+
+
+def _known(known: Any, feeds: Sequence[Arrays]) -> dict[str, list[Said | None]]:
     numbers = [_entry(known, feed) for feed in feeds]
     said: dict[str, list[Said | None]] = {}
     for name, t in known.values.items():
@@ -232,7 +247,7 @@ def _at(d: Any, sizes: Mapping[str, int]) -> int | None:
 
 
 TOOLS: dict[str, Tool] = {
-    "anyshape": by_anyshape, "onnx": by_onnx, "onnxruntime": by_onnxruntime,
+    "anyshape": by_anyshape, f"anyshape, sizes to {MOST}": by_anyshape_of_bounded_sizes, "onnx": by_onnx, "onnxruntime": by_onnxruntime,
 }  # fmt: skip
 
 

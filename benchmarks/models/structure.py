@@ -24,11 +24,19 @@ GAIN = 0.8  # a dense layer's weights have std GAIN / sqrt(rows): activations ne
 
 
 def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """Every constant of the graph: initializers and the tensors of Constant nodes."""
+    """Every constant of the graph: initializers and the tensors of Constant nodes, then those of the bodies of its nodes."""
     yield from graph.initializer
     for node in graph.node:
         if node.op_type == "Constant":
             yield from (a.t for a in node.attribute if a.type == onnx.AttributeProto.TENSOR)
+    for body in _bodies(graph):
+        yield from _tensors(body)
+
+
+def _bodies(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """The branches and bodies of loops of the graph's nodes."""
+    for node in graph.node:
+        yield from (a.g for a in node.attribute if a.type == onnx.AttributeProto.GRAPH)
 
 
 def _roles(graph: onnx.GraphProto) -> dict[str, str]:
@@ -37,6 +45,8 @@ def _roles(graph: onnx.GraphProto) -> dict[str, str]:
     for node in graph.node:
         for position, name in enumerate(node.input):
             roles.setdefault(name, f"{node.op_type}.{position}")
+    for body in _bodies(graph):
+        roles = {**_roles(body), **roles}
     return roles
 
 

@@ -49,8 +49,9 @@ def boxes(rois: int) -> Any:
     [lambda: boxes(12), lambda: ops.matmul(np.ones((60, 40), "f"), np.ones((40, 30), "f"))],
     ids=["roi", "matmul"],
 )
-def test_what_takes_the_interpreter_long_is_made_by_kernels(make: Any) -> None:
+def test_what_takes_the_interpreter_long_is_made_by_kernels(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     spy, value = Spy(), make()
+    monkeypatch.setattr(limits, "FOLD_OPERATIONS", 10**9)
     (want,) = optimise(anyshape.function([], value)).results
     got = folded(value, spy)
     assert spy.asked and want.constant is not None
@@ -168,3 +169,11 @@ def test_a_forest_compiles_in_work_that_hardly_grows() -> None:
     x = RNG.normal(size=(5, 4)).astype(np.float32)
     want = np.array([[large[1](row)] for row in x])
     np.testing.assert_allclose(anyshape.compile(large[0])(x), want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("length", "is_folded"), [(200, True), (20_000, False)])
+def test_without_kernels_a_long_procedure_is_left_to_the_run(length: int, is_folded: bool) -> None:
+    """`anyshape.shapes` folds without kernels: the interpreter prepared an ensemble of twenty trees in half a minute."""
+    values = RNG.integers(0, 2, length)
+    (result,) = optimise(anyshape.function([], ops.unique(values, sorted=True)[0])).results
+    assert (result.constant is not None) is is_folded

@@ -12,7 +12,18 @@ import pytest
 
 from benchmarks.models import structure
 from benchmarks.models.zoo.arguments import calls
-from benchmarks.symbolic_shapes import Subject, Tally, _at, _judge, _run, by_anyshape, by_onnx, by_onnxruntime
+from benchmarks.symbolic_shapes import (
+    Subject,
+    Tally,
+    Tool,
+    _at,
+    _judge,
+    _run,
+    by_anyshape,
+    by_anyshape_of_bounded_sizes,
+    by_onnx,
+    by_onnxruntime,
+)
 from tests.frontends.models import model, node, tensor
 
 SUBJECT = Subject(
@@ -65,11 +76,22 @@ def test_expressions_of_other_tools(text: str, number: int | None) -> None:
     assert _at(onnx.TensorShapeProto.Dimension(dim_param=text), {"n": 6}) == number
 
 
-@pytest.mark.parametrize("name", ["gpt2", "swin", "unet_dynamo", "detector"])
-def test_no_shape_of_an_exported_model_is_wrong(name: str, tmp_path: Path) -> None:
-    built = structure.build(f"zoo_{name}", tmp_path / "m.onnx", seed=7)
+def of_exported(name: str, tool: Tool, folder: Path) -> Tally:
+    built = structure.build(f"zoo_{name}", folder / "m.onnx", seed=7)
     (subject,) = _run(name, onnx.load(built), calls(name))
     tally = Tally()
-    _judge(subject, by_anyshape, tally)
+    _judge(subject, tool, tally)
     assert not tally.wrong and not tally.failed and tally.right > 50
+    return tally
+
+
+@pytest.mark.parametrize("name", ["gpt2", "swin", "unet_dynamo", "segmenter_dynamo", "detector"])
+def test_no_shape_of_an_exported_model_is_wrong(name: str, tmp_path: Path) -> None:
+    tally = of_exported(name, by_anyshape, tmp_path)
     assert tally.unknown == 0 or name == "detector", "a size is unknown that data does not decide"
+
+
+@pytest.mark.parametrize("name", ["tf_pyramid", "yolo_dynamo"])
+def test_arithmetic_in_floats_is_followed_of_bounded_sizes(name: str, tmp_path: Path) -> None:
+    assert of_exported(name, by_anyshape_of_bounded_sizes, tmp_path).unknown == 0
+    assert of_exported(name, by_anyshape, tmp_path).unknown > 0, "nothing is left that a bound makes known"

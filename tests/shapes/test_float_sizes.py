@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import anyshape
 from anyshape import ops
-from anyshape.dims import Dim, evaluate
+from anyshape.dims import Dim, evaluate, free_symbols
 from tests.frontends.models import model, node, tensor
 
 Array = NDArray[Any]
@@ -25,11 +25,16 @@ EXACT: dict[str, tuple[Callable[[Any], Any], Callable[[Array], Array]]] = {
     "below": (lambda n: ops.floor((n - 10000.0) * 0.25), lambda n: np.floor((n - 10000) * n.dtype.type(0.25))),
     "truncated": (lambda n: n * 2.75, lambda n: n * n.dtype.type(2.75)),
     "divided": (lambda n: ops.ceil((n * 3.0 + 1.0) / 2.5), lambda n: np.ceil((n * 3 + 1) / n.dtype.type(2.5))),
+    "clamped": (
+        lambda n: ops.minimum(ops.maximum(n * 0.5, -1e9), 300.0),
+        lambda n: np.minimum(np.maximum(n * n.dtype.type(0.5), n.dtype.type(-1e9)), 300),
+    ),
     "negative": (lambda n: -ops.floor(-n * 0.5), lambda n: -np.floor(-n * n.dtype.type(0.5))),
 }  # fmt: skip
 OPEN: dict[str, Callable[[Any], Any]] = {
     "a tenth, which no float is": lambda n: ops.floor(n * 0.1),
     "a quotient that was rounded": lambda n: ops.floor(n / 3.0 * 2.0),
+    "the larger one of what was rounded": lambda n: ops.floor(ops.maximum(n / 3.0, 100.5)),
     "an infinite number": lambda n: ops.floor(n * np.inf),
     "a part of a negative number": lambda n: (n - 10000.0) * 0.5,
     "a quotient by zero": lambda n: ops.floor(n / 0.0),
@@ -98,3 +103,44 @@ def test_sizes_of_a_model_that_rounds_up_in_floats() -> None:
     for k in (1, 3, 4, 5, 4095, 4096):
         assert (evaluate(size, {n: k}),) == run(np.ones((k, 2), np.float32)).shape == (-(-k // 4) * 4,)
     assert [*anyshape.shapes(proto).data]  # without a bound the floats may round
+
+
+@pytest.mark.parametrize("step", [1.0, 3.0, 0.5])
+def test_a_range_in_floats_is_as_long_as_its_ends_say(step: float) -> None:
+    """`torch.arange(n, dtype=float32)` is a Range from 0.0 to a size that became a float."""
+    nodes = [
+        node("Shape", "x", "s"), node("Gather", "s first", "n"), node("Cast", "n", "f", to=1), node("Range", "zero f step", "y"),
+    ]  # fmt: skip
+    constants = {"first": np.array(0), "zero": np.array(0, np.float32), "step": np.array(step, np.float32)}
+    proto = model(nodes, [tensor("x", ["n"])], "y", constants)
+    known = anyshape.shapes(proto, {"n": (0, 4096)})
+    assert not known.data
+    (size,) = known.values["y"].type.shape  # type: ignore[union-attr, misc]
+    n, run = known.dims["n"].symbol, anyshape.compile(proto, {"n": (0, 4096)})
+    for k in (0, 1, 5, 30, 4096):
+        assert (evaluate(size, {n: k}),) == run(np.ones(k, np.float32)).shape == np.arange(0, k, step).shape
+    assert [*anyshape.shapes(proto).data]  # without a bound the size may be rounded
+
+
+CHOICES: dict[str, tuple[Callable[[Any], Any], Callable[[int], int]]] = {
+    "less, of halves": (lambda n: ops.less(n * 0.5, 8.0), lambda n: n / 2 < 8),
+    "equal, of a quotient that is exact": (lambda n: ops.equal(n * 0.25, 3.0), lambda n: n == 12),
+    "a number is itself": (lambda n: ops.equal(n / 3.0, n / 3.0), lambda n: True),
+    "a rounded quotient is below what all such are below": (lambda n: ops.less(n / 3.0, 1e9), lambda n: True),
+    "none is above it": (lambda n: ops.greater_equal(n / 3.0, 1e9), lambda n: False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_comparisons_of_floats_are_those_of_sizes(name: str) -> None:
+    expression, is_so = CHOICES[name]
+    size, n = size_of(expression, "f32", LIMIT)
+    for k in (0, 1, 11, 12, 13, 15, 16, 17, LIMIT):
+        assert (evaluate(size, {n: k}) if isinstance(size, Dim) else size) == is_so(k), k
+
+
+@pytest.mark.parametrize("compare", [ops.equal, ops.less, ops.greater_equal], ids=["equal", "less", "greater_equal"])
+def test_a_rounded_quotient_is_compared_only_where_all_such_are_apart(compare: Callable[..., Any]) -> None:
+    """The float next to n / 3 may be one that n / 3 is not."""
+    size, n = size_of(lambda v: compare(v / 3.0, 100.0), "f32", LIMIT)
+    assert size is None or (isinstance(size, Dim) and n not in free_symbols(size)), size

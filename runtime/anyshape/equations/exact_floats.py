@@ -4,7 +4,8 @@ In: an operation on floats, and its elements: numbers, dims, and such floats. Ou
 precision p has every quotient N / 2**k of integers with |N| <= 2**p. Of any other quotient N / D, N >= 0, the float next to it is known, of
 which only `floor` and `ceil` are asked: they are those of N / D itself where N + D < 2**p. For if N / D lies between the integers q and
 q + 1, it is at least 1 / D away from both, and the float next to it is q or q + 1 only if that is at most half the distance of floats
-there, 2**-p * (q + 1), so that 2**p <= D * (q + 1) <= N + D.
+there, 2**-p * (q + 1), so that 2**p <= D * (q + 1) <= N + D. Quotients that are exact are compared as sizes; one that may be rounded is
+compared only where all integers that it may be near to are on one side.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from math import gcd, isfinite
 from typing import Any
 
 from anyshape import dims
-from anyshape.dims import Dim, Size
+from anyshape.dims import Cond, Dim, Size
 from anyshape.dtypes import F32, F64, DType
 from anyshape.equations.expr import Apply
 from anyshape.equations.unknown import NOTHING, UnknownElement
@@ -122,6 +123,17 @@ def _division(dtype: DType, a: _Quotient, b: _Quotient) -> Any:
     return _rounded(dtype, a.of * b.by, a.by * b.of)
 
 
+def _extreme(of_sizes: Callable[[Size, Size], Size]) -> Callable[..., Any]:
+    """The larger or smaller one of two floats by that of sizes."""
+
+    def choose(dtype: DType, a: _Quotient, b: _Quotient) -> Any:
+        if not (a.is_exact and b.is_exact):
+            return NOTHING
+        return _float(dtype, of_sizes(a.of * b.by, b.of * a.by), a.by * b.by)
+
+    return choose
+
+
 def _floor(dtype: DType, a: _Quotient) -> Any:
     return _float(dtype, dims.floordiv(a.of, a.by), 1)
 
@@ -140,13 +152,38 @@ def _cast(dtype: DType, a: _Quotient) -> Any:
     return dims.floordiv(a.of, a.by)
 
 
+def _order(of_sizes: Callable[[Size, Size], bool | Cond]) -> Callable[..., Any]:
+    """A comparison of floats by that of sizes."""
+
+    def compare(_: DType, a: _Quotient, b: _Quotient) -> Any:
+        if a.is_exact and b.is_exact:
+            return of_sizes(a.of * b.by, b.of * a.by)
+        if dims.eq(a.of, b.of) is True and a.by == b.by:
+            return of_sizes(0, 0)
+        (low, high), (least, most) = _range(a), _range(b)
+        if low is None or high is None or least is None or most is None or (high >= least and most >= low):
+            return NOTHING
+        return of_sizes(low, least)
+
+    return compare
+
+
+def _range(a: _Quotient) -> tuple[int | None, int | None]:
+    """Integers that a float is between, also if it was rounded: rounding keeps what is below an integer below it, or makes it that one."""
+    low, high = dims.bounds(a.of)
+    return None if low is None else low // a.by, None if high is None else -(-high // a.by)
+
+
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     "add": _sum,
     "sub": lambda dtype, a, b: _sum(dtype, a, b, -1),
     "mul": _product,
     "div": _division,
+    "max": _extreme(dims.maximum),
+    "min": _extreme(dims.minimum),
     "neg": lambda dtype, a: _float(dtype, -a.of, a.by) if a.is_exact else NOTHING,
     "floor": _floor,
     "ceil": _ceil,
     "cast": _cast,
+    **{name: _order(getattr(dims, name)) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
 }

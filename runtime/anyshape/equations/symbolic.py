@@ -51,12 +51,12 @@ DECIDING = {"and": False, "or": True}
 
 
 def _truncated(a: Size, b: Size) -> Size:
-    """Division towards zero equals floor division where neither side is negative; elsewhere it is left unknown."""
-    if isinstance(a, int) and isinstance(b, int) and b != 0:
-        return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-    if dims.ge(a, 0) is True and dims.gt(b, 0) is True:
-        return a // b
-    raise UnknownElement("a truncating division of values whose signs are not known")
+    """Division towards zero by what is known to have a sign: of what is not negative, less that of the opposite of what is negative."""
+    if dims.lt(b, 0) is True:
+        a, b = -a, -b
+    if dims.gt(b, 0) is True:
+        return dims.maximum(a, 0) // b - dims.maximum(-a, 0) // b
+    raise UnknownElement("a truncating division by a value whose sign is not known")
 
 
 def _elementwise(f: Callable[..., Any], *args: Array, deciding: bool | None = None) -> Array:

@@ -33,6 +33,9 @@ FOLD_ELEMENTS = 1 << 24
 """Constants are folded into others of at most this many elements; a larger one stays an op of the program."""
 FOLD_ITERATIONS = 1 << 25
 """The most elements, those summed over included, of the arrays of an equation that only the interpreter can compute."""
+FOLD_OPERATIONS = 5000
+"""The most operations on arrays of a call that only the interpreter can compute, some tenths of a second: a procedure makes one for each of
+its steps, so that preparing an ensemble of trees has hundreds of thousands."""
 QUICK_ITERATIONS = 1 << 14
 QUICK_OPERATIONS = 300
 """The limits of interpreting a call that kernels can compute: elements of its arrays, operations on arrays. Some 5 ms."""
@@ -105,15 +108,16 @@ class FoldConstants:
         compute = None if any(t.dtype is CHAR for t in (*flat(ins), *flat(outs))) else self._compute
         try:
             if compute is None:
-                return _results(interpret(equations, arrays), outs) if iterations <= FOLD_ITERATIONS else None
+                if iterations > FOLD_ITERATIONS:
+                    return None
+                return _results(interpret(equations, arrays, arithmetic=_Counted(FOLD_OPERATIONS)), outs)
             if iterations <= QUICK_ITERATIONS:
                 return _results(interpret(equations, arrays, arithmetic=_Counted(QUICK_OPERATIONS)), outs)
         except AnyshapeError:
             return None  # an index out of range and the like: the error belongs to the run, where its source is named
         except _TakesLong:
             pass
-        assert compute is not None
-        return compute(node)
+        return None if compute is None else compute(node)
 
 
 def _results(arrays: Mapping[Tensor, Array], outs: Mapping[str, Any]) -> Sequence[Array]:
