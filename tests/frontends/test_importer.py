@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
@@ -70,6 +72,18 @@ def test_bound_dims_reach_the_type_relations():
     assert str(load(proto, dims={"n": 8}, table=TABLE).results[0].type) == "f32[8, 4]"
     with pytest.raises(ShapeError, match="Add 'y'"):
         load(proto, dims={"n": 5}, table=TABLE)
+
+
+def test_a_dim_without_a_name_is_bound_by_its_place() -> None:
+    proto = model([node("Identity", "x", "o")], [tensor("x", [None, 4, None, "n"])], "o")
+    batch, _, length, n = load(proto, dims={"x.shape[0]": 8, "x.shape[2]": (1, 512)}, table=TABLE).params[0].type.shape
+    assert batch == 8 and bounds(length) == (1, 512) and bounds(n) == (0, None)
+    for place in ("x.shape[1]", "x.shape[3]", "x.shape[4]", "o.shape[0]"):
+        expected = f"no input of model has a dim '{place}'"
+        with pytest.raises(
+            ArgumentError, match=rf"{re.escape(expected)}.* number: 'n', 'x\.shape\[0\]', 'x\.shape\[2\]'$"
+        ):
+            load(proto, dims={place: 8}, table=TABLE)
 
 
 @pytest.mark.parametrize(("second", "checks"), [("c", 0), ("d", 1)])

@@ -91,7 +91,7 @@ def inputs_of(model: Any, dims: Mapping[str, DimBinding], where: str) -> tuple[l
     """Lists the names and types of the inputs of an ONNX model that have no default."""
     held, symbols = {t.name for t in model.graph.initializer}, DimNames(dims)
     asked = [i for i in model.graph.input if i.name not in held]
-    return [i.name for i in asked], [input_type(i.type, symbols, f"{where}: input {i.name!r}") for i in asked]
+    return [i.name for i in asked], [input_type(i.type, symbols, f"{where}: input {i.name!r}", i.name) for i in asked]
 
 
 def _converted(name: str, a: NDArray[Any], t: TensorType) -> NDArray[Any]:

@@ -129,7 +129,8 @@ class Import:
                 continue
             values[info.name] = None
             try:
-                param = Value(input_type(info.type, self.dims, f"{self.where}: input {info.name!r}"), info.name)
+                declared = input_type(info.type, self.dims, f"{self.where}: input {info.name!r}", info.name)
+                param = Value(declared, info.name)
             except ImportRefusal as e:
                 self.refusals.add("input", "", None, str(e), repr(info.name))
                 continue

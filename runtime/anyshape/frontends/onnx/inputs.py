@@ -1,6 +1,7 @@
 """Reads the types of a graph's inputs: dims of equal name are one symbol, and each dim without a name or a size is a symbol of its own.
 
-`dims` binds or bounds symbols: `{"batch": 8}` makes one a number, `{"seq": (1, 512)}` bounds it (None for no bound).
+`dims` binds or bounds symbols: `{"batch": 8}` makes one a number, `{"seq": (1, 512)}` bounds it (None for no bound). A dim without a name
+is called by its place, `x.shape[0]`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ class DimNames:
     def __init__(self, bindings: Mapping[str, DimBinding] | None) -> None:
         self.bindings = {name: _binding(name, b) for name, b in (bindings or {}).items()}
         self.sizes: dict[str, Size] = {}
+        self.places: dict[str, Size] = {}
+        """Dims without a name, by their places in inputs"""
         self._spelled: set[str] = set()
 
     def size(self, name: str) -> Size:
@@ -36,14 +39,23 @@ class DimNames:
             self.sizes[name] = low if low == high and high is not None else symbol(self._identifier(name), low, high)
         return self.sizes[name]
 
+    def unnamed(self, place: str) -> Size:
+        """The size of a dim without a name at a place of an input."""
+        low, high = self.bindings.get(place, (0, None))
+        self.places[place] = low if low == high and high is not None else fresh("?", low, high)
+        return self.places[place]
+
     def check_used(self, where: str) -> None:
-        """Raises ArgumentError for a name in `dims` that no input has."""
+        """Raises ArgumentError for a name or a place in `dims` that no input has."""
+        dims = [*self.sizes, *self.places]
         for name in self.bindings:
-            if name not in self.sizes:
-                near = get_close_matches(name, self.sizes, 1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                known = ", ".join(map(repr, self.sizes)) or "none"
-                raise ArgumentError(f"dims: no input of {where} has a dim {name!r}{hint} Named dims: {known}")
+            if name not in dims:
+                near = get_close_matches(name, dims, 1)
+                hint = f"; did you mean {near[0]!r}?" if near else "."
+                known = ", ".join(map(repr, dims)) or "none"
+                raise ArgumentError(
+                    f"dims: no input of {where} has a dim {name!r}{hint} Dims without a number: {known}"
+                )
 
     def _identifier(self, name: str) -> str:
         """Turns a name into an identifier of the text form; different names become different identifiers."""
@@ -112,8 +124,9 @@ def _spell_declared(proto: Any) -> str:
     return f"{spell(tensor.elem_type)}[{', '.join(dims)}]" if tensor.HasField("shape") else spell(tensor.elem_type)
 
 
-def input_type(proto: Any, names: DimNames, where: str) -> TensorType:
-    """Reads the type of a tensor, a sequence or an optional. Raises ModelError for damage, ImportRefusal for an unsupported type."""
+def input_type(proto: Any, names: DimNames, where: str, name: str | None = None) -> TensorType:
+    """Reads the type of a tensor, a sequence or an optional; `name`: that of the input whose type it is. Raises ModelError for damage,
+    ImportRefusal for an unsupported type."""
     kind = proto.WhichOneof("value")
     if kind is None:
         raise ModelError(f"{where} has no type")
@@ -135,14 +148,14 @@ def input_type(proto: Any, names: DimNames, where: str) -> TensorType:
         return TensorType(dtype, None)
     if len(tensor.shape.dim) > MOST_DIMS:
         raise ImportRefusal(f"a tensor of {len(tensor.shape.dim)} dims; there are at most {MOST_DIMS}")
-    dims = tuple(_size(d, names) for d in tensor.shape.dim)
+    dims = tuple(_size(d, names, name and f"{name}.shape[{axis}]") for axis, d in enumerate(tensor.shape.dim))
     return TensorType(dtype, (*dims, fresh("?")) if dtype is CHAR else dims)
 
 
-def _size(d: Any, names: DimNames) -> Size:
+def _size(d: Any, names: DimNames, place: str | None) -> Size:
     said = d.WhichOneof("value")
     if _is_number(d):
         return int(d.dim_value)
     if said == "dim_param" and d.dim_param and d.dim_param != "?":
         return names.size(d.dim_param)
-    return fresh("?")
+    return fresh("?") if place is None else names.unnamed(place)
