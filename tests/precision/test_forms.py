@@ -29,7 +29,7 @@ from anyshape_testing.process.profile import LONG
 
 RNG = np.random.default_rng(3)
 SUMS, NEIGHBOUR = 2e-6, 1e-3
-LEVELS = ("host", "avx2", "sse")
+LEVELS = ("host", "amx", "avx2", "sse")
 TABLE = "anyshape_gemm_pairs_kernels"
 
 
