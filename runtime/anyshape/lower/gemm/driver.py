@@ -349,6 +349,8 @@ class _Driver:
         assert ops.b is not None
         inner, first = f.i64(spec.b.inner), packed.first
         dot = fits_dot(f, self.tiles, f.i64(spec.a.inner), spec.b, self._all_rows())
+        if self.matrix is not None:
+            dot = f.and_(dot, f.not_(self.matrix.holds))
         with f.if_(f.not_(dot)):
             self._pack_panels(ops, packed)
         return Panels(

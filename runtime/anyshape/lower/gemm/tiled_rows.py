@@ -16,7 +16,6 @@ from ..llvm.matrix_tiles import ROWS
 from ..llvm.types import I32, I64, PTR, VOID, Val, ValLike, const
 from .blocks import BlockRows
 from .matrix_tiles import (
-    LEAST_ROWS,
     ROW_PACK_ARGUMENTS,
     STRIP_ARGUMENTS,
     TALLEST,
@@ -89,7 +88,7 @@ def matrix_use(f: FunctionBuilder, spec: ContractionSpec, tiles: Tiles, k: Val, 
         return None
     line = tiles.line // tiles.element.bytes
     pitch = f.add(f.mul(f.binary("udiv", f.add(k, 2 * line - 1), const(I64, 2 * line)), 2 * line), line)
-    return MatrixUse(names, f.compare("ge", rows, LEAST_ROWS), k, emit_whole_steps(f, k), pitch)
+    return MatrixUse(names, f.compare("ge", rows, spec.least_tile_rows), k, emit_whole_steps(f, k), pitch)
 
 
 @dataclass(frozen=True)
