@@ -3,7 +3,7 @@
     python -m benchmarks.matrix_tiles [--of bf16|i8] [--rows 1,2,4,8,12,16,24,32,64,256] [--shapes 256x1024,768x768]
 
 Both are kernels of the one template with a constant B, called in turns in batches of about half a millisecond; the best batch counts.
-Tiles multiply from the first row on here, whatever `LEAST_ROWS` of `anyshape.lower.gemm.matrix_tiles` is: it should be the number that
+Tiles multiply from the first row on here, whatever `least_rows` of `anyshape.lower.target.MatrixTiles` is: it should be the number that
 this command prints last. A machine without tiles has nothing to measure; `--emulated` runs the command there to try it, and its figures
 mean nothing.
 """
@@ -14,7 +14,7 @@ import argparse
 import ctypes
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,7 @@ def product_kernel(target: Target, kind: Kind) -> Loaded:
         a, b, c = (f.load(f.arg("buffers"), PTR, at) for at in range(3))
         spec = gemm.ContractionSpec(
             element=kind.element, m=m, n=n, k=k, a=gemm.Strided(a, k, 1), b=gemm.Prepacked(b),
-            c=gemm.Destination(c, n), words=kind.words, least_tile_rows=1,
+            c=gemm.Destination(c, n), words=kind.words,
         )  # fmt: skip
         gemm.emit_contraction(f, spec, f.arg("scratch"), f.arg("part"), f.arg("nparts"))
         f.ret(const(f.result, 0))
@@ -94,6 +94,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     kind, host = KINDS[options.of], host_target()
     target = host.limited("amx") if options.emulated else host
+    if target.matrix_tiles is not None:
+        target = replace(target, matrix_tiles=replace(target.matrix_tiles, least_rows=1))
     if not gemm.by_matrix_tiles(kind.words, target):
         print(
             f"this processor has no matrix tiles for {kind.name}, or the operating system grants none: nothing to measure"

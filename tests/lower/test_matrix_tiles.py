@@ -22,7 +22,7 @@ import pytest
 
 from anyshape.lower import gemm, target
 from anyshape.lower.gemm import Codes, Side, library
-from anyshape.lower.gemm.matrix_tiles import LEAST_ROWS, TALLEST
+from anyshape.lower.gemm.matrix_tiles import TALLEST
 from anyshape.lower.gemm.pairs import Pairs
 from anyshape.lower.limits import emit_chains
 from anyshape.lower.llvm import emulated_tiles, matrix_tiles
@@ -35,12 +35,13 @@ from anyshape.lower.target import MatrixTiles, Target, host_target, tiles_of
 
 Array = np.ndarray[Any, Any]
 HOST = host_target()
+LEAST_ROWS = MatrixTiles(pairs=True, dots=True).least_rows
 EMULATED = replace(HOST, matrix_tiles=MatrixTiles(pairs=True, dots=True, emulated=True))
 AMX = "+amx-tile,+amx-bf16,+amx-int8"
 TRUE = replace(HOST, features=f"{HOST.features},{AMX}", matrix_tiles=MatrixTiles(pairs=True, dots=True))
 """This machine with the instructions: what is compiled for it does not run here."""
 pytestmark = pytest.mark.skipif(
-    HOST.limited("amx").matrix_tiles != MatrixTiles(pairs=True, dots=True, emulated=True) and HOST.matrix_tiles is None,
+    not (HOST.pairs and HOST.dots),
     reason="words are packed for tiles by AVX512-BF16 and AVX512-VNNI",
 )
 
@@ -81,6 +82,10 @@ def test_lesser_targets_have_no_tiles() -> None:
         if level != "avx512":
             assert {"-amx-tile", "-amx-bf16", "-amx-int8"} <= {*limited.features.split(",")}
     assert TRUE.limited("amx") is TRUE
+    emulated = HOST.without_tiles.limited("amx").matrix_tiles
+    assert emulated == MatrixTiles(pairs=True, dots=True, emulated=True, least_rows=emulated.least_rows)
+    assert emulated.least_rows <= LEAST_ROWS
+    assert HOST.limited("avx2").limited("amx").matrix_tiles is None
     assert EMULATED.without_tiles == HOST.without_tiles != EMULATED
 
 
@@ -448,6 +453,67 @@ def test_a_wrong_instruction_makes_a_wrong_product_of_tiles_alone(wrong: str, mo
     assert is_right(of, LEAST_ROWS - 1, 70, 130, pairs)
     monkeypatch.undo()
     assert is_right(EMULATED, 2 * TALLEST + 3, 70, 130, pairs)
+
+
+def computed(m: int, n: int, k: int, way: str) -> bool:
+    """Whether a product is right whose factors, words of pairs in memory, are copied as the template asks: A by rows ("gathered") or
+    step by step ("packed"), B step by step. Scratch is full of NaN."""
+    a, b = factors(m, n, k, True)
+    words_a, words_b = (x.astype(ml_dtypes.bfloat16) for x in (a, np.ascontiguousarray(b.T)))
+    steps = -(-k // 2)
+    words_a, words_b = (
+        np.ascontiguousarray(np.pad(x, ((0, 0), (0, 2 * steps - k)))).view(np.int32) for x in (words_a, words_b)
+    )
+    module = Module(EMULATED)
+    with module.kernel("product") as f:
+        at_a, at_b, at_c = (f.load(f.arg("buffers"), PTR, at) for at in range(3))
+
+        def copy(
+            of: Val, of_rows: bool, f: FunctionBuilder, tile: object, first: Val, count: Val, width: Val, to: Val
+        ) -> None:
+            row_step, step = (width, const(I64, 1)) if of_rows else (const(I64, 1), width)
+            with f.for_range(0, steps) as loop, f.for_range(0, count) as rows:
+                word = f.load(of, I32, f.add(f.mul(f.add(first, rows.index), steps), loop.index))
+                f.store(word, to, f.add(f.mul(rows.index, row_step), f.mul(loop.index, step)))
+
+        left = (
+            gemm.Gathered(partial(copy, at_a, True)) if way == "gathered" else gemm.Packed(partial(copy, at_a, False))
+        )
+        spec = gemm.ContractionSpec(
+            element=F32, m=m, n=n, k=k, a=left, b=gemm.Packed(partial(copy, at_b, False)), c=gemm.Destination(at_c, n), words=Pairs()
+        )  # fmt: skip
+        gemm.emit_contraction(f, spec, f.arg("scratch"), f.arg("part"), f.arg("nparts"))
+        f.ret(const(f.result, 0))
+    loaded = compile_module(module, gemm.resolve(module.imports, EMULATED))
+    tiles = gemm.tiles_for(EMULATED, F32)
+    size = gemm.scratch_bytes(
+        tiles, m, n, steps, True, block=tiles.computed_block, gathered=way == "gathered", by_tiles=True
+    )
+    scratch, c = np.full(size + 64, 255, np.uint8), np.empty((m, n), np.float32)
+    buffers = np.array([x.ctypes.data for x in (words_a, words_b, c)])
+    run = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * 5)(loaded.address("product"))
+    assert run(0, buffers.ctypes.data, scratch.ctypes.data, 0, 1) == 0
+    assert (scratch[size:] == 255).all()
+    return bool((c == a @ b).all())
+
+
+@pytest.mark.parametrize("way", ["gathered", "packed"])
+def test_computed_factors_end_with_zeros(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for m, n, k in ((3, 40, 9), (16, 33, 1), (40, 33, 64), (70, 20, 67), (33, 70, 130)):
+        assert computed(m, n, k, way), (m, n, k)
+    from anyshape.lower.gemm import tiled_rows
+
+    name = "clear_row_ends" if way == "gathered" else "clear_steps"
+    monkeypatch.setattr(tiled_rows, name, lambda *_: None)
+    assert computed(40, 33, 64, way) and not computed(70, 20, 67, way)
+
+
+@pytest.mark.parametrize("way", ["gathered", "packed"])
+def test_panels_end_with_zeros(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from anyshape.lower.gemm import driver as of_driver
+
+    monkeypatch.setattr(of_driver, "clear_steps", lambda *_: None)
+    assert computed(40, 33, 64, way) and not computed(70, 20, 67, way)
 
 
 def test_the_ends_of_words_are_zeros_in_both_factors() -> None:

@@ -11,7 +11,6 @@ from typing import Literal, get_args
 from anyshape.dtypes import F64
 from anyshape.lower.depth import room_for
 from anyshape.lower.gemm.codes import Codes
-from anyshape.lower.gemm.matrix_tiles import LEAST_ROWS
 from anyshape.lower.gemm.pairs import Pairs
 from anyshape.lower.gemm.words import by_matrix_tiles
 from anyshape.lower.kernel import Group
@@ -58,7 +57,8 @@ def _products(phases: Iterable[Phase]) -> Iterator[Product]:
 
 
 def _of_product(p: Product, target: Target) -> MultiplyAdd:
-    are_few = isinstance(p.m.extent, int) and p.m.extent < LEAST_ROWS
+    tiles, rows = target.matrix_tiles, p.m.extent
+    are_few = tiles is None or (isinstance(rows, int) and rows < tiles.least_rows)
     by_tiles = by_matrix_tiles(p.words, target) and not are_few
     match p.words:
         case Pairs():

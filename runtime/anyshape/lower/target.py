@@ -32,16 +32,22 @@ _LINE = 64
 _AVX512 = ("avx512f", "avx512vl", "avx512bw", "avx512dq")
 _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
 """Linux's numbers for x86-64: of the system call, of asking it for a state that signals have no room for by themselves, of that state"""
+_FEWEST_ROWS = 5
+"""Rows from which on emulated tiles multiply: tests have small examples."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixTiles:
     """Matrix tiles (AMX): eight registers of 16 rows of 64 bytes, and instructions that multiply them. `pairs`: there are products of pairs
-    of bf16; `dots`: of four bytes with and without sign. `emulated`: functions compute what the instructions would, for tests."""
+    of bf16; `dots`: of four bytes with and without sign. `emulated`: functions compute what the instructions would, for tests.
+
+    `least_rows`: rows of a product from which on tiles multiply it. They are those of one tile, since fewer would leave rows of every tile
+    idle: chosen without a processor to measure it on, as `python -m benchmarks.matrix_tiles` does."""
 
     pairs: bool
     dots: bool
     emulated: bool = False
+    least_rows: int = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +161,7 @@ class Target:
         """Tiles for the words that this processor multiplies: the instructions of these pack words for tiles, too."""
         if self.vector_bytes != 64 or not (self.pairs or self.dots):
             return None
-        return MatrixTiles(pairs=self.pairs, dots=self.dots, emulated=True)
+        return MatrixTiles(pairs=self.pairs, dots=self.dots, emulated=True, least_rows=_FEWEST_ROWS)
 
 
 def _parse_size(text: str) -> int:

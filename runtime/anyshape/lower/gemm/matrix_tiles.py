@@ -20,9 +20,6 @@ from ..llvm.transpose import transpose
 from ..llvm.types import I8, I32, I64, PTR, VOID, Val, const
 from .kernel_arguments import KERNEL_ARGUMENTS
 
-LEAST_ROWS = 16
-"""Rows of a whole product from which on tiles multiply it: those of one tile, as fewer would leave rows of every tile idle, while vectors
-lose nothing. It was chosen without a processor to measure it on; `python -m benchmarks.matrix_tiles` prints where both are as fast."""
 TALLEST = 2 * ROWS
 """Rows of the largest kernel: with as many columns, each tile that is loaded is multiplied twice."""
 ROW_PACK_ARGUMENTS = [

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from ..llvm.builder import FunctionBuilder
 from ..llvm.types import Type, Val, ValLike
 from ..target import Target
-from .matrix_tiles import LEAST_ROWS
 from .reload_probe import reloads_factors
 from .words import OperandWords
 
@@ -135,8 +134,6 @@ class ContractionSpec:
     words: OperandWords | None = None
     """What is multiplied in place of elements: words of bytes where `element` is i32, of bf16 where it is f32. Strides count what is in
     memory then, but those of a `Prepacked` B words."""
-    least_tile_rows: int = LEAST_ROWS
-    """Rows of the whole product from which on matrix tiles multiply words, where the target has these."""
     together: int = 1
     """Vectors of a row that the epilogue takes at once: as many as make a line of the cache where they are stored."""
 
