@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -31,7 +32,8 @@ from anyshape.lower.llvm.jit import Loaded, assembly, compile_module, compile_ob
 from anyshape.lower.llvm.matrix_tiles import EMULATIONS, ROW_BYTES, ROWS, configuration, emulation_of
 from anyshape.lower.llvm.types import F32, I32, I64, PTR, VOID, Type, Val, const
 from anyshape.lower.multiply_adds import multiply_adds_of
-from anyshape.lower.target import MatrixTiles, Target, host_target, tiles_of
+from anyshape.lower.target import MatrixTiles, Target, host_target, processor, tiles_of
+from anyshape.vm.export.targets import TARGETS
 
 Array = np.ndarray[Any, Any]
 HOST = host_target()
@@ -87,6 +89,14 @@ def test_lesser_targets_have_no_tiles() -> None:
     assert emulated.least_rows <= LEAST_ROWS
     assert HOST.limited("avx2").limited("amx").matrix_tiles is None
     assert EMULATED.without_tiles == HOST.without_tiles != EMULATED
+
+
+def test_exported_objects_have_none() -> None:
+    assert all(t.processor.matrix_tiles is None for t in TARGETS.values())
+    tiles = processor(
+        HOST.triple, "sapphirerapids", f"+avx512f,+avx512vl,+avx512bw,+avx512dq,+avx512bf16,+avx512vnni,{AMX}"
+    )
+    assert tiles.matrix_tiles is None and not gemm.by_matrix_tiles(Pairs(), tiles)
 
 
 def test_what_is_measured_of_vectors_holds_with_tiles() -> None:
@@ -266,14 +276,14 @@ INSTRUCTIONS = {
     library.TILED[0]: {"tilezero": 9, "tileloadd": 12, "tdpbf16ps": 9, "tilestored": 9},
     library.TILED[1]: {"tilezero": 18, "tileloadd": 24, "tdpbusd": 9, "tdpbsud": 9, "tilestored": 18},
 }
-"""Of kernels of one and two tiles of rows and columns: sums, and loads of both factors"""
+"""The instructions in the kernels of one and two tiles of rows and columns"""
 DRIVER = {"ldtilecfg": 1, "tilerelease": 1}
 
 
 def counted(text: str, of: Target) -> dict[str, int]:
     """How often there is each instruction in the assembly of a text, if it is there."""
-    found = re.findall(r"^\s+(tile\w+|tdp\w+|ldtilecfg)\b", assembly(text, of), re.MULTILINE)
-    return {name: found.count(name) for name in dict.fromkeys(found)}
+    names = re.findall(r"^\s+(tile\w+|tdp\w+|ldtilecfg)\b", assembly(text, of), re.MULTILINE)
+    return {name: names.count(name) for name in dict.fromkeys(names)}
 
 
 @pytest.mark.parametrize("element", library.TILED)
@@ -324,26 +334,34 @@ def test_limits_multiply_four_tiles_of_sums() -> None:
 # --- products ---
 
 
-def driver(of: Target, words: gemm.OperandWords, element: Type) -> Module:
-    """A product of A and B in memory. Scalars m, n, k; buffers a, b, c."""
+def driver(of: Target, words: gemm.OperandWords, element: Type, visits: str = "") -> Module:
+    """A product of A and B in memory. Scalars m, n, k; buffers a, b, c. `visits`: whether its polls call code that uses tiles, and whether
+    they are "paused" for that."""
     module = Module(of)
     with module.kernel("product") as f:
         m, n, k = (f.load(f.arg("scalars"), I64, at) for at in range(3))
         a, b, c = (f.load(f.arg("buffers"), PTR, at) for at in range(3))
+
+        def poll(pause: AbstractContextManager[None] | None) -> None:
+            if visits:
+                with pause if pause is not None and visits == "paused" else nullcontext():
+                    matrix_tiles.configure(f, Val("@anyshape_tile_configuration", PTR))
+                    matrix_tiles.release(f)
+
         spec = gemm.ContractionSpec(
             element=element, m=m, n=n, k=k, a=gemm.Strided(a, k, 1), b=gemm.Strided(b, n, 1), c=gemm.Destination(c, n), words=words
         )  # fmt: skip
-        gemm.emit_contraction(f, spec, f.arg("scratch"), f.arg("part"), f.arg("nparts"))
+        gemm.emit_contraction(f, spec, f.arg("scratch"), f.arg("part"), f.arg("nparts"), poll)
         f.ret(const(f.result, 0))
     return module
 
 
-def multiplied(of: Target, a: Array, b: Array) -> Array:
+def multiplied(of: Target, a: Array, b: Array, visits: str = "") -> Array:
     """The product of bytes, or of f32 in pairs of bf16, by the template."""
     words: gemm.OperandWords = Pairs() if a.dtype == np.float32 else Codes(Side(True), Side(False))
     element = F32 if a.dtype == np.float32 else I32
     (m, k), n, tiles = a.shape, b.shape[1], gemm.tiles_for(of, element)
-    module = driver(of, words, element)
+    module = driver(of, words, element, visits)
     loaded = compile_module(module, gemm.resolve(module.imports, of))
     steps = -(-k // words.per(of))
     size = gemm.scratch_bytes(tiles, m, n, steps, True, by_tiles=gemm.by_matrix_tiles(words, of))
@@ -453,6 +471,18 @@ def test_a_wrong_instruction_makes_a_wrong_product_of_tiles_alone(wrong: str, mo
     assert is_right(of, LEAST_ROWS - 1, 70, 130, pairs)
     monkeypatch.undo()
     assert is_right(EMULATED, 2 * TALLEST + 3, 70, 130, pairs)
+
+
+def test_code_that_a_poll_calls_may_use_tiles() -> None:
+    a, b = factors(70, 70, 70, True)
+    np.testing.assert_array_equal(multiplied(EMULATED, a, b, "paused"), a @ b)
+    program = """
+from tests.lower.test_matrix_tiles import *
+print("begins", flush=True)
+multiplied(EMULATED, *factors(70, 70, 70, True), "unpaused")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "begins" in done.stdout and done.returncode == -signal.SIGTRAP, done.stderr
 
 
 def computed(m: int, n: int, k: int, way: str) -> bool:

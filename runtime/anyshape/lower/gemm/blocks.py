@@ -51,7 +51,7 @@ class BlockRows:
     height: Val
     taller: Val
     end: Val | None = None
-    """Where the last tile ends, if it may have fewer rows than the others."""
+    """The end of the last tile, if it may have fewer rows than the others."""
 
     def start(self, f: FunctionBuilder, tile: Val) -> Val:
         row = f.add(f.add(self.first, f.mul(tile, self.height)), f.smin(tile, self.taller))

@@ -19,6 +19,7 @@ from dataclasses import replace
 
 from ..llvm.builder import FunctionBuilder
 from ..llvm.matrix_tiles import ROWS
+from ..llvm.polling import Pause
 from ..llvm.types import I1, I8, I64, PTR, VOID, Type, Val, ValLike, const
 from .blocks import (
     BatchOperands,
@@ -49,13 +50,17 @@ READING = 4
 """Reading a row of A costs a part as much as so many of its products: where columns are shared out, every part reads all rows."""
 
 
+Poll = Callable[[Pause | None], None]
+"""Emits a poll. `Pause`: what to do around code of others that it may call."""
+
+
 def emit_contraction(
     f: FunctionBuilder,
     spec: ContractionSpec,
     scratch: Val,
     part: ValLike = 0,
     nparts: ValLike = 1,
-    poll: Callable[[], None] = lambda: None,
+    poll: Poll = lambda pause: None,
 ) -> None:
     """Emit the contraction at the current point of `f`. `scratch` is private to the part. `poll` is emitted once for each stretch of a
     block."""
@@ -73,9 +78,7 @@ def packers_of(spec: ContractionSpec) -> tuple[str, str]:
 
 
 class _Driver:
-    def __init__(
-        self, f: FunctionBuilder, spec: ContractionSpec, tiles: Tiles, scratch: Val, poll: Callable[[], None]
-    ) -> None:
+    def __init__(self, f: FunctionBuilder, spec: ContractionSpec, tiles: Tiles, scratch: Val, poll: Poll) -> None:
         self.f, self.poll = f, poll
         self.spec = spec
         self.tiles = tiles
@@ -511,7 +514,7 @@ class _Driver:
         f.jump(body)
         f.start(body)
         column = Val(f.fresh(), I64)
-        self.poll()
+        self.poll(None if self.matrix is None else self.matrix.paused(f))
         left = f.sub(panels.end, column)
         kind, count = choose(f, of, panels, left, wide)
         taken = stretch(f, of, block, left, count)

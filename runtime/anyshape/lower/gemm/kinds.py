@@ -5,7 +5,7 @@ In: values of the kernel under construction: panels, a block of rows, sizes. Out
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..llvm.builder import FunctionBuilder
 from ..llvm.types import I64, Type, Val, ValLike, const
@@ -23,7 +23,7 @@ class ProductSizes:
     rows: Val
     columns: Val
     k: Val
-    tallest: Val | None = None
+    tallest: Val | None = field(default=None, kw_only=True)
     """Rows of a tile at most, where they are not those of `tiles`."""
 
 

@@ -50,15 +50,27 @@ class MatrixUse:
 
     @contextmanager
     def configured(self, f: FunctionBuilder) -> Iterator[None]:
-        """Code during which tiles are configured. A kernel that ends early, with an error or because it is to stop, leaves them so until
-        the next product of the thread."""
+        """Code during which tiles are configured. A kernel that ends with an error leaves them so until the next product of the thread."""
+        self._configure(f)
+        yield
+        self._release(f)
+
+    @contextmanager
+    def paused(self, f: FunctionBuilder) -> Iterator[None]:
+        """Code, in the midst of that, which may use tiles itself."""
+        self._release(f)
+        yield
+        self._configure(f)
+
+    def _configure(self, f: FunctionBuilder) -> None:
         if f.module.has_data(CONFIGURATION):
             at = Val(f"@{CONFIGURATION}", PTR)
         else:
             at = matrix_tiles.define_configuration(f.module, CONFIGURATION)
         with f.if_(self.holds):
             matrix_tiles.configure(f, at)
-        yield
+
+    def _release(self, f: FunctionBuilder) -> None:
         with f.if_(self.holds):
             matrix_tiles.release(f)
 

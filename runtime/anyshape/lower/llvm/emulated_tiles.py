@@ -58,10 +58,10 @@ def _state(f: FunctionBuilder) -> None:
     one that is made at the same time is left unused. The memory of a thread is freed when it ends."""
     key = Val(f"@{_KEY}", PTR)
     with f.if_(f.compare("eq", f.atomic_load(key, I64), 0)):
-        made = f.alloca(I32, 1, 8)
+        new_key = f.alloca(I32, 1, 8)
         f.module.declare("free", VOID, [PTR])
-        f.call("pthread_key_create", I32, [made, Val("@free", PTR)])
-        f.compare_exchange(key, 0, f.add(f.convert("zext", f.load(made, I32), I64), 1), I64)
+        f.call("pthread_key_create", I32, [new_key, Val("@free", PTR)])
+        f.compare_exchange(key, 0, f.add(f.convert("zext", f.load(new_key, I32), I64), 1), I64)
     number = f.convert("trunc", f.sub(f.atomic_load(key, I64), 1), I32)
     state = f.call("pthread_getspecific", PTR, [number])
     with f.if_(f.compare("ne", f.convert("ptrtoint", state, I64), 0)):

@@ -16,7 +16,8 @@ TILES, ROWS, ROW_BYTES = 8, 16, 64
 WORDS = ROW_BYTES // 4
 """Words of 32 bits in a row, and rows of words that are multiplied at once"""
 CONFIGURATION_BYTES, BYTES_AT, ROWS_AT = 64, 16, 48
-"""Of a configuration: its size; where each tile has two bytes for those of a row, and one for its rows. The first byte is the palette."""
+"""The size of a configuration, and the first of two bytes for each tile that say the bytes of its rows, and of one that says the rows. The
+palette is the first byte of all."""
 PALETTE = 1
 PRODUCTS = ("tdpbf16ps", "tdpbusd", "tdpbsud", "tdpbssd", "tdpbuud")
 """Products of tiles: of pairs of bf16; of fours of bytes by signs, those of the first factor first"""
