@@ -21,10 +21,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import anyshape
 from anyshape.lower import gemm, target
 from anyshape.lower.gemm import Codes, Side, library
 from anyshape.lower.gemm.matrix_tiles import TALLEST
-from anyshape.lower.gemm.pairs import Pairs
+from anyshape.lower.gemm.pairs import TILED, Pairs
 from anyshape.lower.limits import emit_chains
 from anyshape.lower.llvm import emulated_tiles, matrix_tiles
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
@@ -34,6 +35,9 @@ from anyshape.lower.llvm.types import F32, I32, I64, PTR, VOID, Type, Val, const
 from anyshape.lower.multiply_adds import multiply_adds_of
 from anyshape.lower.target import MatrixTiles, Target, host_target, processor, tiles_of
 from anyshape.vm.export.targets import TARGETS
+from benchmarks import matrix_tiles as benchmark
+from tests.kernel_texts import heard
+from tests.precision.test_forms import FORMS
 
 Array = np.ndarray[Any, Any]
 HOST = host_target()
@@ -314,6 +318,37 @@ def of_one_name(text: str) -> list[str]:
     """The lines of a text in which instructions and what emulates them have one name."""
     named = re.sub(r"llvm\.x86\.(?=tile|tdp|ldtile)", "anyshape_emulated_", text)
     return [line.removesuffix(" nounwind") if line.startswith("declare") else line for line in named.splitlines()]
+
+
+def with_instructions(text: str) -> str:
+    """The text of a kernel with emulated tiles, with the instructions in their place."""
+    return text.replace("@anyshape_emulated_", "@llvm.x86.")
+
+
+@pytest.mark.parametrize("name", ["3x3", "channels last", "columns along k", "attention", "map between"])
+def test_kernels_of_models_compile_to_the_instructions(name: str) -> None:
+    texts: list[str] = []
+    with heard(texts.append):
+        anyshape.compile(FORMS[name].function(), precision="bf16", target="amx")
+    tiled = [text for text in texts if TILED.table in text]
+    assert tiled
+    for text in tiled:
+        assert HOST.matrix_tiles is not None or emulation_of("ldtilecfg") in text
+        counts = counted(with_instructions(text), TRUE)
+        assert counts.keys() == DRIVER.keys() and counts["ldtilecfg"] <= counts["tilerelease"], counts
+        assert compile_object(with_instructions(text), TRUE)
+
+
+def test_the_command_that_measures_tiles(capsys: pytest.CaptureFixture[str]) -> None:
+    for of in benchmark.KINDS:
+        assert (
+            benchmark.main(["--of", of, "--emulated", "--rows", "3,20", "--shapes", "20x40", "--budget", "0.01"]) == 0
+        )
+        printed = capsys.readouterr().out
+        assert len(re.findall(r"^ +(3|20) +20 +40 ", printed, re.MULTILINE)) == 2
+        assert ("means anything" in printed) == (HOST.matrix_tiles is None)
+    if HOST.matrix_tiles is None:
+        assert benchmark.main([]) == 1 and "nothing to measure" in capsys.readouterr().out
 
 
 def test_limits_multiply_four_tiles_of_sums() -> None:
