@@ -18,7 +18,7 @@ from anyshape.lower.llvm.types import I32, I64, PTR, const
 from anyshape.lower.target import host_target
 from tests.lower.forbidden import before_forbidden_memory
 
-LEVELS = ["avx512", "avxvnni", "avx2", "sse"]
+LEVELS = ["amx", "avx512", "avxvnni", "avx2", "sse"]
 NAMES = ["m", "n", "k", "am", "ak", "bk", "bn", "b1", "a1", "bb1", "c1"]
 Array = np.ndarray[Any, Any]
 ORDERS = {
@@ -59,7 +59,7 @@ def contract(a: Array, b: Array, level: str, order: str, b_kind: str, nparts: in
     target = host_target().limited(level)
     tiles = gemm.tiles_for(target, I32)
     batches, m, k = a.shape
-    n, words = b.shape[-1], -(-a.shape[-1] // gemm.per_word(target))
+    n, words = b.shape[-1], gemm.panel_steps(ORDERS[order], target, k)
     (a1, am, ak), (bb1, bk, bn) = a.strides, b.strides
     if b_kind == "prepacked":
         b = before_forbidden_memory(ORDERS[order].prepacked(b, tiles, target))
@@ -68,7 +68,8 @@ def contract(a: Array, b: Array, level: str, order: str, b_kind: str, nparts: in
     scalars = np.array([m, n, k, am, ak, bk, bn, batches, a1, bb1, m * n], np.int64)
     buffers = np.array([x.ctypes.data for x in (a, b, c)])
     run = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * 5)(kernel(level, order, b_kind).address("contract"))
-    bytes_ = gemm.scratch_bytes(tiles, m, n, words, packs_b=True)
+    by_tiles = gemm.by_matrix_tiles(ORDERS[order], target)
+    bytes_ = gemm.scratch_bytes(tiles, m, n, -(-k // gemm.per_word(target)), packs_b=True, by_tiles=by_tiles)
     for part in range(nparts):
         scratch = np.full(bytes_ + 64, 255, np.uint8)
         assert run(scalars.ctypes.data, buffers.ctypes.data, scratch.ctypes.data, part, nparts) == 0
@@ -138,13 +139,14 @@ def test_every_length_by_every_layout(level: str, k: int) -> None:
             np.testing.assert_array_equal(got, multiplied(a, codes.a) @ multiplied(b, codes.b))
 
 
+@pytest.mark.parametrize("level", LEVELS[:2])
 @pytest.mark.parametrize("nparts", [2, 3, 5])
-def test_parts_share_rows_or_columns(nparts: int) -> None:
+def test_parts_share_rows_or_columns(nparts: int, level: str) -> None:
     codes = ORDERS["u8 u8"]
-    for m, n, k in ((1, 900, 20), (129, 40, 33), (0, 5, 3), (3, 0, 4)):
+    for m, n, k in ((1, 900, 20), (129, 40, 33), (33, 8, 40), (0, 5, 3), (3, 0, 4)):
         a, b = random_of(codes.a, 1, m, k), random_of(codes.b, 1, k, n)
         for kind in ("prepacked", "strided"):
-            got = contract(laid(a, 0), b if kind == "prepacked" else laid(b, 0), "avx512", "u8 u8", kind, nparts)
+            got = contract(laid(a, 0), b if kind == "prepacked" else laid(b, 0), level, "u8 u8", kind, nparts)
             np.testing.assert_array_equal(got, multiplied(a, codes.a) @ multiplied(b, codes.b))
 
 

@@ -18,7 +18,7 @@ from anyshape.lower.target import host_target
 from tests.lower.groups import B, Builder, K, M, N
 from tests.lower.native import check
 
-LEVELS = ["avx512", "avxvnni", "avx2", "sse"]
+LEVELS = ["amx", "avx512", "avxvnni", "avx2", "sse"]
 SIZES = [
     {B: b, N: n, M: m, K: k}
     for b, n, m, k in ((2, 3, 40, 77), (1, 1, 33, 64), (0, 2, 5, 3), (2, 17, 1, 5), (1, 20, 70, 130))

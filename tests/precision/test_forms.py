@@ -17,8 +17,10 @@ import pytest
 import anyshape
 from anyshape import control, ops
 from anyshape.lower.gemm.library import PAIRED, library_module
+from anyshape.lower.gemm.pairs import TILED
 from anyshape.lower.llvm.jit import compile_object
 from anyshape.precision import NARROW, Narrow
+from anyshape.vm.compiling.kernels import target_called
 from anyshape.vm.compiling.options import make_options
 from anyshape.vm.export import export, export_target
 from anyshape.vm.export.object_symbols import undefined
@@ -29,7 +31,7 @@ from anyshape_testing.process.profile import LONG
 
 RNG = np.random.default_rng(3)
 SUMS, NEIGHBOUR = 2e-6, 1e-3
-LEVELS = ("host", "avx2", "sse")
+LEVELS = ("host", "amx", "avx2", "sse")
 TABLE = "anyshape_gemm_pairs_kernels"
 
 
@@ -138,6 +140,11 @@ def test_native_code_rounds_what_the_interpreter_rounds(name: str, precision: Na
 def test_words_are_multiplied(name: str) -> None:
     exe = anyshape.compile(FORMS[name].function(), precision="bf16")
     assert any(TABLE in k.code.imports for p in exe.plan.programs for k in p.kernels)
+    tiled = anyshape.compile(FORMS[name].function(), precision="bf16", target="amx")
+    has_tiles = target_called("amx").matrix_tiles is not None
+    for program in tiled.plan.programs:
+        for k in program.kernels:
+            assert (TILED.table in k.code.imports) == (has_tiles and TABLE in k.code.imports)
 
 
 @pytest.mark.parametrize("precision", NARROW)
@@ -145,8 +152,9 @@ def test_one_part_gives_the_bits_of_many(precision: Narrow) -> None:
     for name in ("3x3", "attention", "batches", "epilogue"):
         form = FORMS[name]
         f, arguments = form.function(), [drawn(*shape) for shape in form.shapes]
-        one, many = (run(f, arguments, precision=precision, threads=threads) for threads in (1, 2))
-        assert all(np.array_equal(a, b) for a, b in zip(one, many, strict=True)), name
+        for level in LEVELS[:2]:
+            one, many = (run(f, arguments, precision=precision, threads=threads, target=level) for threads in (1, 2))
+            assert all(np.array_equal(a, b) for a, b in zip(one, many, strict=True)), (name, level)
 
 
 @pytest.mark.parametrize("precision", NARROW)

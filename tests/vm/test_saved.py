@@ -15,6 +15,7 @@ from handmade import ADD, DOUBLE, DYN_SUM, FILL, FLATTEN, PICK, PRODUCT, RESHAPE
 
 import anyshape
 from anyshape.errors import AnyshapeError, ArgumentError, SavedFileError, ShapeError
+from anyshape.lower import host_target
 from anyshape.vm import compile
 from anyshape.vm.executable.saved import container, load, loading, save
 from tests.resident import HANGS
@@ -140,6 +141,26 @@ def test_other_code_is_compiled_again_or_refused(tmp_path: Path, monkeypatch: py
             np.testing.assert_array_equal(got, expected)
     with pytest.raises(SavedFileError, match=r"other code.*rebuild=True"):
         load(tmp_path / "m", rebuild=False)
+
+
+def test_a_processor_without_the_matrix_tiles_of_a_file(tmp_path: Path) -> None:
+    """Refused, or compiled again; a file without tiles is loaded where there are tiles, as a file for less."""
+    if host_target().limited("amx").matrix_tiles is None:
+        pytest.skip("words are packed for tiles by AVX512-BF16 and AVX512-VNNI")
+    saved(tmp_path / "tiled", network, target="amx", precision="bf16")
+    tiled = load(tmp_path / "tiled", rebuild=False)
+    altered(
+        tmp_path / "tiled",
+        tmp_path / "elsewhere",
+        lambda r: r["target"].update(matrix_tiles={"pairs": True, "dots": True}),
+    )
+    with pytest.raises(SavedFileError, match="another processor"):
+        load(tmp_path / "elsewhere", rebuild=False)
+    again = load(tmp_path / "elsewhere")
+    assert "another processor" in again.report.rebuilt
+    np.testing.assert_array_equal(again(f32(40, 24))[0], tiled(f32(40, 24))[0])
+    saved(tmp_path / "plain", network, target="avx512", precision="bf16")
+    assert load(tmp_path / "plain", rebuild=False).options.target == "avx512"
 
 
 def test_another_processor(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from anyshape.lower.gemm.codes import multiply_add_words, per_word
 from anyshape.lower.gemm.pairs import Pairs, multiply_add_pairs
+from anyshape.lower.llvm import matrix_tiles
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.target_probe import kept_number, least, multiply_adds_calls
 from anyshape.lower.llvm.types import F32, F64, I32, I64, PTR, VOID, Type, Val, const
@@ -30,16 +31,22 @@ def peak(multiply_add: MultiplyAdd) -> float:
 
 
 def measure_peak(multiply_add: MultiplyAdd = "f32") -> float:
-    """Measures the multiply-adds of one core, in GFLOP/s: two for each product that is added."""
+    """Measures the multiply-adds of one core, in GFLOP/s: two for each product that is added. The processor has them
+    (`multiply_adds.multiply_adds_of`)."""
     module = Module(host_target())
-    each = _emit_chains(module, multiply_add)
+    each = emit_chains(module, multiply_add)
     (best,) = least(multiply_adds_calls(module, ITERATIONS), ROUNDS)
     return 2 * each * ITERATIONS / best / 1e9
 
 
-def _emit_chains(module: Module, multiply_add: MultiplyAdd) -> int:
-    """Emits a function that multiplies and adds, in so many iterations, as many vectors as fit the registers: no sum waits for the last
-    one. Factors are read from memory, so that nothing is known of them. Returns the products of an iteration."""
+def emit_chains(module: Module, multiply_add: MultiplyAdd) -> int:
+    """Emits a function that multiplies and adds, in so many iterations, as many vectors as fit the registers, or as many matrix tiles: no
+    sum waits for the last one. Factors are read from memory, so that nothing is known of them. Returns the products of an iteration."""
+    match multiply_add:
+        case "bf16 tiles":
+            return _emit_tile_chains(module, "tdpbf16ps", 2)
+        case "i8 tiles":
+            return _emit_tile_chains(module, "tdpbusd", 4)
     target = module.target
     element, per, step = _step(multiply_add, target)
     lanes, chains = target.lanes(element.bytes), target.vector_registers - 6
@@ -53,6 +60,26 @@ def _emit_chains(module: Module, multiply_add: MultiplyAdd) -> int:
             f.store(value, f.args[0], at * lanes)
         f.ret()
     return chains * lanes * per
+
+
+def _emit_tile_chains(module: Module, product: str, per: int) -> int:
+    """Emits such a function for matrix tiles of words of so many elements: four of sums, two of each factor, all in registers."""
+    sums, a, b = range(4), (4, 5), (6, 7)
+    at = matrix_tiles.define_configuration(module)
+    with module.function("peak", VOID, [("to", PTR), ("iterations", I64)]) as f:
+        to, step = f.args[0], const(I64, matrix_tiles.ROW_BYTES)
+        matrix_tiles.configure(f, at)
+        for tile in (*a, *b):
+            matrix_tiles.load(f, tile, to, step)
+        for tile in sums:
+            matrix_tiles.clear(f, tile)
+        with f.for_range(0, f.args[1], at_least_once=True):
+            for tile in sums:
+                matrix_tiles.multiply(f, product, tile, a[tile // 2], b[tile % 2])
+        matrix_tiles.store(f, sums[0], to, step)
+        matrix_tiles.release(f)
+        f.ret()
+    return len(sums) * matrix_tiles.ROWS * matrix_tiles.WORDS * matrix_tiles.WORDS * per
 
 
 Step = Callable[[FunctionBuilder, Val, Val, Val], Val]

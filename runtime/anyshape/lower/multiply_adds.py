@@ -1,6 +1,6 @@
 """What the multiply-adds of a kernel multiply, which decides how many a core can do.
 
-In: a group and a target. Out: an `MultiplyAdd`, of its largest form of products if it has any, else of its results.
+In: a group and a target. Out: a `MultiplyAdd`, of its largest form of products if it has any, else of its results.
 """
 
 from __future__ import annotations
@@ -12,23 +12,34 @@ from anyshape.dtypes import F64
 from anyshape.lower.depth import room_for
 from anyshape.lower.gemm.codes import Codes
 from anyshape.lower.gemm.pairs import Pairs
+from anyshape.lower.gemm.words import by_matrix_tiles
 from anyshape.lower.kernel import Group
 from anyshape.lower.lowering import nodes_of
 from anyshape.lower.schedule.blocked import Blocked
 from anyshape.lower.schedule.kernel_schedule import Phase, schedule_group
 from anyshape.lower.schedule.products import Product
 from anyshape.lower.schedule.recurrence import Recurrence
+from anyshape.lower.target import Target, host_target
 
-MultiplyAdd = Literal["f32", "f64", "bf16", "i8"]
+MultiplyAdd = Literal["f32", "f64", "bf16", "i8", "bf16 tiles", "i8 tiles"]
 """f32 and f64: multiply-adds of these, and of integers of 32 and 64 bits; bf16 and i8: sums in 32 bits of products of pairs of bf16 and of
-groups of bytes"""
+groups of bytes, in vectors or in matrix tiles"""
 MULTIPLY_ADDS: tuple[MultiplyAdd, ...] = get_args(MultiplyAdd)
 
 
-def multiply_add_of(group: Group) -> MultiplyAdd:
-    """Schedules a group, and says what most of its multiply-adds multiply."""
+def multiply_adds_of(target: Target) -> list[MultiplyAdd]:
+    """The multiply-adds that a processor has."""
+    tiles = target.matrix_tiles
+    lacking = {"bf16 tiles": tiles is None or not tiles.pairs, "i8 tiles": tiles is None or not tiles.dots}
+    return [m for m in MULTIPLY_ADDS if not lacking.get(m, False)]
+
+
+def multiply_add_of(group: Group, target: Target | None = None) -> MultiplyAdd:
+    """Schedules a group, and says what most of its multiply-adds multiply on a processor, by default this one. Rows whose number is known
+    to be too small for matrix tiles are multiplied by vectors."""
+    target = target or host_target()
     with room_for(nodes_of(group)):
-        forms = [_of_product(p) for p in _products(schedule_group(group).phases)]
+        forms = [_of_product(p, target) for p in _products(schedule_group(group).phases)]
     if forms:
         return max(forms, key=MULTIPLY_ADDS.index)
     return "f64" if any(t.dtype is F64 for t in group.outputs) else "f32"
@@ -45,10 +56,13 @@ def _products(phases: Iterable[Phase]) -> Iterator[Product]:
                 yield from _products(p.steps)
 
 
-def _of_product(p: Product) -> MultiplyAdd:
+def _of_product(p: Product, target: Target) -> MultiplyAdd:
+    tiles, rows = target.matrix_tiles, p.m.extent
+    are_few = tiles is None or (isinstance(rows, int) and rows < tiles.least_rows)
+    by_tiles = by_matrix_tiles(p.words, target) and not are_few
     match p.words:
         case Pairs():
-            return "bf16"
+            return "bf16 tiles" if by_tiles else "bf16"
         case Codes():
-            return "i8"
+            return "i8 tiles" if by_tiles else "i8"
     return "f64" if p.sum.dtype.itemsize > 4 else "f32"

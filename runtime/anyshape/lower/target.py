@@ -6,7 +6,9 @@ of one processor.
 
 from __future__ import annotations
 
+import ctypes
 import re
+import sys
 import threading
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -28,6 +30,24 @@ _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _FALLBACK = {1: 32 << 10, 2: 512 << 10, 3: 4 << 20}
 _LINE = 64
 _AVX512 = ("avx512f", "avx512vl", "avx512bw", "avx512dq")
+_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
+"""Linux's numbers for x86-64: of the system call, of asking it for a state that signals have no room for by themselves, of that state"""
+_FEWEST_ROWS = 5
+"""Rows from which on emulated tiles multiply: tests have small examples."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatrixTiles:
+    """Matrix tiles (AMX): eight registers of 16 rows of 64 bytes, and instructions that multiply them. `pairs`: there are products of pairs
+    of bf16; `dots`: of four bytes with and without sign. `emulated`: functions compute what the instructions would, for tests.
+
+    `least_rows`: rows of a product from which on tiles multiply it. They are those of one tile, since fewer would leave rows of every tile
+    idle: chosen without a processor to measure it on, as `python -m benchmarks.matrix_tiles` does."""
+
+    pairs: bool
+    dots: bool
+    emulated: bool = False
+    least_rows: int = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +58,7 @@ class Target:
     a fused multiply-add is one instruction, `masks` that masked loads and stores are, `scalef` that AVX-512's
     multiplication by a power of two is there; `f16` that there are instructions between f16 and f32; `dots` that products of four bytes,
     one with a sign and one without, are added up by one; `pairs` that products of two bf16 are; `permutes_bytes` that one picks any bytes
-    of two vectors of 64. `line_bytes` come from memory together.
+    of two vectors of 64. `line_bytes` come from memory together. `matrix_tiles` are those that this process may use.
     """
 
     triple: str
@@ -57,8 +77,14 @@ class Target:
     pairs: bool = False
     permutes_bytes: bool = False
     line_bytes: int = _LINE
+    matrix_tiles: MatrixTiles | None = None
     foreign: bool = field(default=False, repr=False)
     """Whether its code is for another machine than this one, and never runs here; caches are for the code, which is the same."""
+
+    @property
+    def without_tiles(self) -> Target:
+        """This processor without its matrix tiles: what was measured of vectors holds for both."""
+        return self if self.matrix_tiles is None else replace(self, matrix_tiles=None)
 
     @property
     def extremes_u64(self) -> bool:
@@ -102,12 +128,16 @@ class Target:
         return max(1, self.vector_bytes // element_bytes)
 
     def limited(self, level: str) -> Target:
-        """Returns this machine with fewer of its instructions: `avx512` (as it is), `avxvnni` (AVX2 with dot products of bytes), `avx2` or
-        `sse`. For tests and comparisons."""
-        if level == "avx512" or not self.triple.startswith("x86_64"):
+        """Returns this machine with fewer of its instructions: `avx512` (as it is, but for matrix tiles), `avxvnni` (AVX2 with dot products
+        of bytes), `avx2` or `sse`; `amx` is this machine with matrix tiles, emulated if it has none. For tests and comparisons."""
+        if not self.triple.startswith("x86_64"):
             return self
+        if level == "amx":
+            return self if self.matrix_tiles is not None else replace(self, matrix_tiles=self._emulated_tiles())
+        if level == "avx512":
+            return self.without_tiles
         on = [f[1:] for f in self.features.split(",") if f.startswith("+")]
-        off = [f for f in on if f.startswith(("avx512", "avx10"))]
+        off = [f for f in on if f.startswith(("avx512", "avx10", "amx"))]
         dots = level == "avxvnni" and "avxvnni" in on
         if not dots:
             off += [f for f in on if f.startswith("avxvnni")]
@@ -121,10 +151,17 @@ class Target:
             dots=dots,
             pairs=False,
             permutes_bytes=False,
+            matrix_tiles=None,
         )
         if level in ("avx2", "avxvnni"):
             return replace(limited, vector_bytes=min(32, self.vector_bytes))
         return replace(limited, vector_bytes=16, cpu="x86-64-v2", fma=False, masks=False, f16=False)
+
+    def _emulated_tiles(self) -> MatrixTiles | None:
+        """Tiles for the words that this processor multiplies: the instructions of these pack words for tiles, too."""
+        if self.vector_bytes != 64 or not (self.pairs or self.dots):
+            return None
+        return MatrixTiles(pairs=self.pairs, dots=self.dots, emulated=True, least_rows=_FEWEST_ROWS)
 
 
 def _parse_size(text: str) -> int:
@@ -178,6 +215,26 @@ def pairs_of_bf16(vector_bytes: int, features: dict[str, bool]) -> bool:
     return vector_bytes == 64 and features.get("avx512bf16", False)
 
 
+def tiles_of(vector_bytes: int, features: dict[str, bool]) -> MatrixTiles | None:
+    """The matrix tiles that a list of features has, beside the vectors that pack their operands."""
+    if not features.get("amx-tile", False):
+        return None
+    pairs = features.get("amx-bf16", False) and pairs_of_bf16(vector_bytes, features)
+    dots = features.get("amx-int8", False) and vector_bytes == 64 and dot_products(vector_bytes, features)
+    return MatrixTiles(pairs=pairs, dots=dots) if pairs or dots else None
+
+
+@cache
+def tiles_permitted() -> bool:
+    """Asks the operating system for the tiles, once a process: without its permission the first instruction with tiles ends the process.
+    Threads that exist and that will have it too."""
+    if not sys.platform.startswith("linux"):
+        return False
+    call = ctypes.CDLL(None).syscall
+    call.restype = ctypes.c_long
+    return int(call(*map(ctypes.c_long, (_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA)))) == 0
+
+
 def processor(
     triple: str, cpu: str, features: str, caches: tuple[int, int, int] = (32 << 10, 512 << 10, 4 << 20)
 ) -> Target:
@@ -223,7 +280,7 @@ def host_target() -> Target:
     triple = binding.get_default_triple()
     names = binding.get_host_cpu_features()
     vector_bytes, registers, fma, masks, scalef = vector_unit(triple, dict(names))
-    sizes = _cache_bytes()
+    sizes, tiles = _cache_bytes(), tiles_of(vector_bytes, dict(names))
     return Target(
         triple=triple,
         cpu=binding.get_host_cpu_name(),
@@ -241,4 +298,5 @@ def host_target() -> Target:
         pairs=pairs_of_bf16(vector_bytes, dict(names)),
         permutes_bytes=byte_permutations(vector_bytes, dict(names)),
         line_bytes=_line_bytes(),
+        matrix_tiles=tiles if tiles is not None and tiles_permitted() else None,
     )

@@ -50,9 +50,12 @@ class BlockRows:
     tiles: Val
     height: Val
     taller: Val
+    end: Val | None = None
+    """The end of the last tile, if it may have fewer rows than the others."""
 
     def start(self, f: FunctionBuilder, tile: Val) -> Val:
-        return f.add(f.add(self.first, f.mul(tile, self.height)), f.smin(tile, self.taller))
+        row = f.add(f.add(self.first, f.mul(tile, self.height)), f.smin(tile, self.taller))
+        return row if self.end is None else f.smin(row, self.end)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,12 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..llvm.builder import FunctionBuilder, Module
+from ..llvm.matrix_tiles import ROW_BYTES
 from ..llvm.transpose import transpose
 from ..llvm.types import I8, I16, I32, I64, VOID, Type, Val, const
 from ..target import Target
+from .matrix_tiles import ROW_PACK_ARGUMENTS, TileNames
 from .packing import PACK_ARGUMENTS
 from .tiles import Tiles
-from .words import word_panels
+from .words import panel_steps, word_panels
 
 SIGN = 0x80
 
@@ -69,11 +71,25 @@ class Codes:
         """Whether four bytes of A in memory are a word as they are."""
         return per_word(target) == 4 and not self.a.flips
 
+    def tiles(self, target: Target) -> TileNames | None:
+        return tiled(self.a) if target.matrix_tiles is not None and target.matrix_tiles.dots else None
+
     def prepacked(self, array: npt.NDArray[Any], tiles: Tiles, target: Target) -> npt.NDArray[Any]:
         raw = array.view(np.uint8) ^ np.uint8(SIGN) if self.b.flips else array.view(np.uint8)
         codes = raw.view(np.uint8 if self.b.unsigned else np.int8)
-        per = per_word(target)
-        return word_panels(codes.view(np.int8) if per == 4 else codes.astype(np.int16), tiles.columns, per)
+        per, steps = per_word(target), panel_steps(self, target, array.shape[-2])
+        return word_panels(codes.view(np.int8) if per == 4 else codes.astype(np.int16), tiles.columns, per, steps)
+
+
+def tiled(a: Side) -> TileNames:
+    """What multiplies by matrix tiles, by the bytes of A."""
+    signs, flipped = ("u8s8", "us") if a.unsigned else ("s8u8", "su"), "_flipped" if a.flips else ""
+    return TileNames(
+        f"anyshape_gemm_{signs[0]}_tile_kernels",
+        f"anyshape_gemm_i8{flipped}_rows",
+        "anyshape_gemm_i8_strip",
+        f"tdpb{signs[1]}d",
+    )
 
 
 def table_of(a_unsigned: bool) -> str:
@@ -173,6 +189,24 @@ def emit_pack_codes(module: Module, tiles: Tiles, side: Side) -> None:
                             f.call(f"{whole}_any", VOID, [*args, f.gep(to, f.mul(words, width), I32)])
                     with unit_row.otherwise():
                         f.call(f"{whole}_any", VOID, [start, row_step, k_step, count, width, k, to])
+        f.ret()
+
+
+def emit_pack_code_rows(module: Module, side: Side) -> None:
+    """Emits the exported packer of rows along k for matrix tiles: rows of whole tiles of words, with zeros at their ends."""
+    vector = I8.vector(ROW_BYTES)
+    with module.function(tiled(side).pack_rows, VOID, ROW_PACK_ARGUMENTS) as f:
+        source, row_step, rows, k, pitch, to = f.args
+        whole = f.and_(k, -ROW_BYTES)
+        inside = f.tail_mask(f.convert("trunc", f.sub(k, whole), I32), ROW_BYTES)
+        with f.for_range(0, rows, carried=[source, to]) as loop:
+            at, target = loop.carried
+            with f.for_range(0, whole, ROW_BYTES) as steps:
+                f.store(digits(f, f.load(at, vector, steps.index), side), target, steps.index)
+            with f.if_(f.compare("lt", whole, k)):
+                last = digits(f, f.masked_load(at, vector, inside, whole), side)
+                f.store(f.select(inside, last, const(vector, 0)), target, whole)
+            loop.next(f.gep(at, row_step, I8), f.gep(target, pitch, I32))
         f.ret()
 
 

@@ -14,9 +14,12 @@ micro-kernels cut it by its length alone: results do not depend on the number of
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 
 from ..llvm.builder import FunctionBuilder
+from ..llvm.matrix_tiles import ROWS
+from ..llvm.polling import Pause
 from ..llvm.types import I1, I8, I64, PTR, VOID, Type, Val, ValLike, const
 from .blocks import (
     BatchOperands,
@@ -29,12 +32,14 @@ from .blocks import (
     share_of_next,
     suits_in_place,
 )
-from .epilogues import TileSums, finish, strided_store
+from .epilogues import TileSums, adjacent_store, finish, strided_store
 from .kinds import ProductSizes, choose, stretch, wide_columns
+from .matrix_tiles import TALLEST, clear_steps
 from .microkernels import table_name
 from .packing import PACK_ARGUMENTS, pack_name
-from .panels import fits_dot, pack_strided
+from .panels import ColumnPacker, fits_dot, pack_strided
 from .spec import ContractionSpec, Gathered, Packed, Prepacked, Strided, Tile
+from .tiled_rows import RowPacking, matrix_use
 from .tiles import ALIGN, Tiles, tiles_for
 from .widening import called, pays
 from .words import OperandWords
@@ -45,13 +50,17 @@ READING = 4
 """Reading a row of A costs a part as much as so many of its products: where columns are shared out, every part reads all rows."""
 
 
+Poll = Callable[[Pause | None], None]
+"""Emits a poll. `Pause`: what to do around code of others that it may call."""
+
+
 def emit_contraction(
     f: FunctionBuilder,
     spec: ContractionSpec,
     scratch: Val,
     part: ValLike = 0,
     nparts: ValLike = 1,
-    poll: Callable[[], None] = lambda: None,
+    poll: Poll = lambda pause: None,
 ) -> None:
     """Emit the contraction at the current point of `f`. `scratch` is private to the part. `poll` is emitted once for each stretch of a
     block."""
@@ -69,15 +78,16 @@ def packers_of(spec: ContractionSpec) -> tuple[str, str]:
 
 
 class _Driver:
-    def __init__(
-        self, f: FunctionBuilder, spec: ContractionSpec, tiles: Tiles, scratch: Val, poll: Callable[[], None]
-    ) -> None:
+    def __init__(self, f: FunctionBuilder, spec: ContractionSpec, tiles: Tiles, scratch: Val, poll: Poll) -> None:
         self.f, self.poll = f, poll
         self.spec = spec
         self.tiles = tiles
         self.m, self.n, self.depth = f.i64(spec.m), f.i64(spec.n), f.i64(spec.k)
         self.k = self.depth if spec.words is None else f.ceil_div(self.depth, spec.words.per(f.target))
         """Steps of the micro-kernels."""
+        self.matrix = matrix_use(f, spec, tiles, self.k, self._all_rows())
+        self.panel_steps = self.k if self.matrix is None else self.matrix.steps
+        """Steps that packed panels have."""
         self.a_type, self.b_type = spec.a_stored or spec.element, spec.b_stored or spec.element
         self.row = self._row()
         """Elements between rows of A in scratch."""
@@ -88,15 +98,19 @@ class _Driver:
         """Elements of operands in memory that are not packed yet."""
         self.a_scratch = self._aligned(scratch)
         self.b_scratch = self._aligned(f.gep(self.a_scratch, self._a_elements(), spec.element))
-        direct = spec.c is not None and spec.c.column == 1
-        self.temporary = None if direct else f.alloca(spec.element, tiles.temporary)
+        self.strip = None
+        if self.matrix is not None:
+            self.strip = self._aligned(f.gep(self.b_scratch, self._b_elements(), spec.element))
+        self.direct = spec.c is not None and spec.c.column == 1
+        self.temporary = None if self.direct and self.matrix is None else f.alloca(spec.element, tiles.temporary)
+        """Memory of the sums of a tile: of those of matrix tiles that are not whole, if others go where they belong."""
 
     # sizes
 
     def _row(self) -> Val:
         f, line = self.f, self.tiles.line // self.tiles.element.bytes
         if not isinstance(self.spec.a, Gathered):
-            return self.k
+            return self.k if self.matrix is None else self.matrix.choose(f, self.matrix.pitch, self.k)
         return f.add(f.mul(f.binary("udiv", f.add(self.k, 2 * line - 1), const(I64, 2 * line)), 2 * line), line)
 
     def _aligned(self, address: Val) -> Val:
@@ -107,13 +121,30 @@ class _Driver:
 
     def _a_elements(self) -> Val:
         f, tiles = self.f, self.tiles
-        block = f.smax(f.mul(self.row, tiles.rows), tiles.a_block)
-        return f.add(f.smin(f.mul(self.m, self.row), block), tiles.slack)
+        m, row, rows = self.m, self.row, tiles.rows
+        if self.matrix is not None:  # as `scratch_bytes` has it, whichever way it is
+            m, row, rows = f.add(m, ROWS - 1), self.matrix.pitch, tiles.tallest
+        block = f.smax(f.mul(row, rows), tiles.a_block)
+        return f.add(f.smin(f.mul(m, row), block), tiles.slack)
 
-    def _per_k(self, elements: int, unit: int, row: Val | None = None) -> Val:
+    def _b_elements(self) -> ValLike:
+        f, tiles = self.f, self.tiles
+        if not self.spec.packs_b:
+            return 0
+        columns = f.add(self.n, tiles.columns - 1)
+        block = f.smax(f.mul(self.panel_steps, tiles.columns), self._b_block)
+        return f.add(f.smin(f.mul(columns, self.panel_steps), block), tiles.slack)
+
+    @property
+    def _b_block(self) -> int:
+        """Elements of B that are packed at once."""
+        return self.tiles.computed_block if isinstance(self.spec.b, Packed) else self.tiles.b_block
+
+    def _per_k(self, elements: int, unit: ValLike, row: Val | None = None) -> Val:
         """How many rows (columns) of length k fit `elements`, in whole units, at least one."""
         f = self.f
-        fitting = f.binary("udiv", const(I64, elements), f.mul(f.smax(self.k if row is None else row, 1), unit))
+        length = self.panel_steps if row is None else row
+        fitting = f.binary("udiv", const(I64, elements), f.mul(f.smax(length, 1), unit))
         return f.smax(fitting, 1)
 
     def _all_rows(self) -> Val:
@@ -133,16 +164,17 @@ class _Driver:
         with f.if_(work):
             rows = self._split_rows(m0, m1)
             # blocks of one size: a last one of few rows would read all of B for them
-            most = self._per_k(self.tiles.a_block, self.tiles.rows, self.row)
+            most = self._per_k(self.tiles.a_block, self._tallest(), self.row)
             if isinstance(self.spec.a, Gathered):
                 is_near = f.compare("le", f.mul(self.n, self.k), self.tiles.a_block)
                 most = f.select(is_near, f.smin(most, NEAR_TILES), most)
             blocks = f.binary("udiv", f.add(rows.tiles, f.sub(most, 1)), most)
             block_tiles = f.binary("udiv", f.add(rows.tiles, f.sub(blocks, 1)), blocks)
-            computed = isinstance(self.spec.b, Packed)
-            block = self.tiles.computed_block if computed else self.tiles.b_block
-            step = f.mul(self._per_k(block, self.tiles.columns), self.tiles.columns)
-            with f.for_range(b0, b1) as loop:
+            step = f.mul(self._per_k(self._b_block, self.tiles.columns), self.tiles.columns)
+            with (
+                nullcontext() if self.matrix is None else self.matrix.configured(f),
+                f.for_range(b0, b1) as loop,
+            ):
                 self._batch(self._operands(loop.index, extents), rows, block_tiles, n0, n1, step)
 
     def _ranges(self, count: Val, part: Val, nparts: Val) -> tuple[Val, Val, Val, Val, Val, Val]:
@@ -158,7 +190,7 @@ class _Driver:
         by_batch = f.compare("ge", count, nparts)
         by_rows = f.and_(f.not_(by_batch), self._is_tall(nparts))
         by_columns = f.not_(f.or_(by_batch, by_rows))
-        batches, heights = share(count), share(self.m)
+        batches, heights = share(count), self._shares_of_rows(share)
         panels = share(f.ceil_div(self.n, self.tiles.columns))
         columns = [f.smin(f.mul(panel, self.tiles.columns), self.n) for panel in panels]
         return (
@@ -169,6 +201,19 @@ class _Driver:
             f.select(by_columns, columns[0], zero),
             f.select(by_columns, columns[1], self.n),
         )
+
+    def _shares_of_rows(self, share: Callable[[Val], tuple[Val, Val]]) -> tuple[Val, Val]:
+        """The first row of a part and that of the next one: where matrix tiles multiply, whole tiles of rows but the last."""
+        f, matrix = self.f, self.matrix
+        if matrix is None:
+            return share(self.m)
+        unit = matrix.choose(f, ROWS, 1)
+        low, high = share(f.binary("udiv", f.sub(f.add(self.m, unit), 1), unit))
+        return f.smin(f.mul(low, unit), self.m), f.smin(f.mul(high, unit), self.m)
+
+    def _tallest(self) -> ValLike:
+        """Rows of a tile at most."""
+        return self.tiles.rows if self.matrix is None else self.matrix.choose(self.f, TALLEST, self.tiles.rows)
 
     def _is_tall(self, nparts: Val) -> Val:
         """Whether rows are shared out: where there are enough for each part, and, unless every part had to compute A, where that is no less
@@ -198,7 +243,8 @@ class _Driver:
         total = f.sub(m1, m0)
         count = f.ceil_div(total, self.tiles.rows)
         height = f.binary("udiv", total, count)
-        return BlockRows(m0, count, height, f.sub(total, f.mul(count, height)))
+        rows = BlockRows(m0, count, height, f.sub(total, f.mul(count, height)))
+        return rows if self.matrix is None else self.matrix.split(f, total, rows)
 
     # batches
 
@@ -258,16 +304,16 @@ class _Driver:
         f, spec, width = self.f, self.spec, const(I64, self.tiles.columns)
         if isinstance(spec.b, Prepacked):
             assert ops.b is not None
-            base = f.gep(ops.b, f.mul(first, self.k), self.b_type)
-            return Panels(base, first, end, width, self.k)
-        packed = Panels(self.b_scratch, first, end, width, self.k)
+            base = f.gep(ops.b, f.mul(first, self.panel_steps), self.b_type)
+            return Panels(base, first, end, width, self.panel_steps)
+        packed = Panels(self.b_scratch, first, end, width, self.panel_steps)
         if isinstance(spec.b, Packed):
             self._pack_panels(ops, packed)
             return packed
         assert ops.b is not None
         if spec.words is not None:
             if spec.b.panels is not None:
-                return replace(packed, base=f.gep(spec.b.panels, f.mul(first, self.k), self.b_type))
+                return replace(packed, base=f.gep(spec.b.panels, f.mul(first, self.panel_steps), self.b_type))
             return self._panels_of_words(ops, spec.words, packed)
         one = const(I64, 1)
         in_place = Panels(
@@ -306,6 +352,8 @@ class _Driver:
         assert ops.b is not None
         inner, first = f.i64(spec.b.inner), packed.first
         dot = fits_dot(f, self.tiles, f.i64(spec.a.inner), spec.b, self._all_rows())
+        if self.matrix is not None:
+            dot = f.and_(dot, f.not_(self.matrix.holds))
         with f.if_(f.not_(dot)):
             self._pack_panels(ops, packed)
         return Panels(
@@ -313,7 +361,7 @@ class _Driver:
             first,
             packed.end,
             f.select(dot, inner, packed.step),
-            f.select(dot, inner, self.k),
+            f.select(dot, inner, self.panel_steps),
             dot=dot,
         )
 
@@ -321,13 +369,15 @@ class _Driver:
         f, b, tiles = self.f, self.spec.b, self.tiles
         if isinstance(b, Strided):
             assert ops.b is not None
-            packer = self.b_packer, self.source_types[1], self.k
+            packer = ColumnPacker(self.b_packer, self.source_types[1], self.k, self.panel_steps)
             pack_strided(f, tiles, ops.b, b, self.depth, panels.first, panels.end, panels.base, self.b_type, packer)
         elif isinstance(b, Packed):
             with f.for_range(panels.first, panels.end, tiles.columns) as loop:
                 count = f.smin(f.sub(panels.end, loop.index), tiles.columns)
-                to = f.gep(panels.base, f.mul(f.sub(loop.index, panels.first), self.k), tiles.element)
+                to = f.gep(panels.base, f.mul(f.sub(loop.index, panels.first), self.panel_steps), tiles.element)
                 b.emit(f, ops.tile, loop.index, count, const(I64, tiles.columns), to)
+                if self.matrix is not None:
+                    clear_steps(f, to, tiles.columns, self.k, self.panel_steps)
 
     def _block(self, ops: BatchOperands, rows: BlockRows, first: Val, end: Val, panels: Panels) -> Block:
         f, spec = self.f, self.spec
@@ -345,13 +395,17 @@ class _Driver:
             k_step=const(I64, 0),
             in_place=None,
         )
+        if self.matrix is not None:
+            packed = replace(packed, tile_step=self.row, row_step=self.matrix.choose(f, self.row, 1))
         if isinstance(spec.a, Gathered):
             spec.a.emit(f, ops.tile, row, count, self.row, self.a_scratch)
+            if self.matrix is not None:
+                self._row_packing().ended(f, count)
             step, one = self.row, const(I64, 1)
             return replace(packed, tile_step=step, row_step=step, k_step=one, in_place=const(I1, 1))
         reads = self._reads_a or panels.dot is not None
         if isinstance(spec.a, Packed) or self.a_type != spec.element or not reads:
-            self._pack_tiles(ops, rows, first, end, row)
+            self._pack_rows(ops, rows, first, end, row)
             return packed
         assert ops.a is not None
         outer, inner = f.i64(spec.a.outer), f.i64(spec.a.inner)
@@ -362,10 +416,12 @@ class _Driver:
         in_place = f.or_(f.compare("eq", count, 1), suits_in_place(f, self.tiles, self.n, outer, inner))
         if are_words is not None:
             in_place = f.and_(in_place, are_words)
+        if self.matrix is not None:  # which reads whole tiles
+            in_place = f.and_(in_place, self.matrix.is_whole(f, count, f.lshr(self.depth, 2)))
         if panels.dot is not None:
             in_place = f.or_(in_place, panels.dot) if self._reads_a else panels.dot
         with f.if_(f.not_(in_place)):
-            self._pack_tiles(ops, rows, first, end, row)
+            self._pack_rows(ops, rows, first, end, row)
         start = f.select(in_place, f.gep(ops.a, f.mul(row, outer), spec.element), packed.a)
         tile_step, row_step = f.select(in_place, outer, packed.tile_step), f.select(in_place, outer, packed.row_step)
         return Block(
@@ -381,19 +437,65 @@ class _Driver:
             in_place=in_place,
         )
 
+    def _row_packing(self) -> RowPacking:
+        assert self.matrix is not None
+        assert self.strip is not None
+        return RowPacking(self.matrix, self.strip, self.a_scratch)
+
+    def _pack_rows(self, ops: BatchOperands, rows: BlockRows, first: Val, end: Val, row: Val) -> None:
+        """Packs the rows of some tiles."""
+        f, spec = self.f, self.spec
+        if self.matrix is None:
+            self._pack_tiles(ops, rows, first, end, row)
+        elif not isinstance(spec.a, Strided):
+            self._pack_strips(ops, rows, first, end, row)
+        else:
+            assert ops.a is not None
+            outer, inner = f.i64(spec.a.outer), f.i64(spec.a.inner)
+            with f.if_else(f.and_(self.matrix.holds, f.compare("eq", inner, 1))) as lies_in_rows:
+                with lies_in_rows.then():
+                    source = f.gep(ops.a, f.mul(row, outer), self.source_types[0])
+                    count = f.sub(rows.start(f, end), row)
+                    self._row_packing().along_k(f, source, outer, count, self.depth)
+                with lies_in_rows.otherwise():
+                    self._pack_strips(ops, rows, first, end, row)
+
+    def _pack_strips(self, ops: BatchOperands, rows: BlockRows, first: Val, end: Val, row: Val) -> None:
+        """Packs rows step by step: for vectors, tile by tile, for matrix tiles, 16 at a time, which become rows."""
+        f, matrix, packing = self.f, self.matrix, self._row_packing()
+        assert matrix is not None
+        stop = rows.start(f, end)
+        count = matrix.choose(f, f.ceil_div(f.sub(stop, row), ROWS), f.sub(end, first))
+        with f.for_range(0, count, at_least_once=True) as loop:
+            tile = f.add(first, loop.index)
+            at = f.mul(loop.index, ROWS)
+            start = matrix.choose(f, f.add(row, at), rows.start(f, tile))
+            following = matrix.choose(f, f.smin(f.add(f.add(row, at), ROWS), stop), rows.start(f, f.add(tile, 1)))
+            height = f.sub(following, start)
+            to = f.gep(self.a_scratch, f.mul(f.sub(start, row), self.k), self.spec.element)
+            width = matrix.choose(f, ROWS, height)
+            self._pack_strip(ops, start, height, width, f.select(matrix.holds, packing.strip, to))
+            with f.if_(matrix.holds):
+                packing.transposed(f, at)
+
     def _pack_tiles(self, ops: BatchOperands, rows: BlockRows, first: Val, end: Val, row: Val) -> None:
         f, spec = self.f, self.spec
         with f.for_range(first, end, at_least_once=True) as loop:
             start = rows.start(f, loop.index)
             height = f.sub(rows.start(f, f.add(loop.index, 1)), start)
             to = f.gep(self.a_scratch, f.mul(f.sub(start, row), self.k), spec.element)
-            if isinstance(spec.a, Packed):
-                spec.a.emit(f, ops.tile, start, height, height, to)
-            elif isinstance(spec.a, Strided):
-                assert ops.a is not None
-                outer, inner = f.i64(spec.a.outer), f.i64(spec.a.inner)
-                source = f.gep(ops.a, f.mul(start, outer), self.source_types[0])
-                f.call(self.a_packer, VOID, [source, outer, inner, height, height, self.depth, to])
+            self._pack_strip(ops, start, height, height, to)
+
+    def _pack_strip(self, ops: BatchOperands, start: Val, height: Val, width: Val, to: Val) -> None:
+        """Packs so many rows from `start` on step by step, `width` words a step."""
+        f, spec = self.f, self.spec
+        if isinstance(spec.a, Packed):
+            spec.a.emit(f, ops.tile, start, height, width, to)
+        elif isinstance(spec.a, Strided):
+            assert ops.a is not None
+            outer, inner = f.i64(spec.a.outer), f.i64(spec.a.inner)
+            source = f.gep(ops.a, f.mul(start, outer), self.source_types[0])
+            f.call(self.a_packer, VOID, [source, outer, inner, height, width, self.depth, to])
 
     # tiles
 
@@ -402,6 +504,9 @@ class _Driver:
         f, tiles = self.f, self.tiles
         of = ProductSizes(tiles, self.b_type, self._all_rows(), self.n, self.k)
         wide = wide_columns(f, tiles, block.count)
+        if self.matrix is not None:
+            of = replace(of, tallest=f.i64(self._tallest()))
+            wide = self.matrix.choose(f, tiles.columns, wide)
         once = pays(f, of, block) if self.spec.widens_b(f.target) else None
         share = share_of_next(f, tiles, self.b_type, panels, block, once)
         body, after = f.new_block(), f.new_block()
@@ -409,7 +514,7 @@ class _Driver:
         f.jump(body)
         f.start(body)
         column = Val(f.fresh(), I64)
-        self.poll()
+        self.poll(None if self.matrix is None else self.matrix.paused(f))
         left = f.sub(panels.end, column)
         kind, count = choose(f, of, panels, left, wide)
         taken = stretch(f, of, block, left, count)
@@ -430,6 +535,8 @@ class _Driver:
         f, tiles = self.f, self.tiles
         base = f.gep(panels.base, f.mul(f.sub(first, panels.first), panels.column_step), self.b_type)
         kernels, start, size = self.table, base, const(I64, self.b_type.bytes)
+        if self.matrix is not None:
+            kernels = self.matrix.kernels(f, kernels)
         if once is not None:
             kernels = f.select(once, f.module.declare_table(table_name(tiles.element)), kernels)
             start, size = f.select(once, self.b_scratch, start), f.select(once, const(I64, tiles.element.bytes), size)
@@ -468,23 +575,36 @@ class _Driver:
         offset = f.mul(f.sub(column, iteration.first), panels.column_step)
         b = f.gep(iteration.b, f.mul(offset, iteration.size), I8)
         b_panel = f.mul(panels.column_step, self.tiles.columns)
-        if self.temporary is not None:
+        whole = None
+        if not self.direct:
+            assert self.temporary is not None
             c, c_step = self.temporary, f.smax(count, self.tiles.columns)
         else:
             assert spec.c is not None
             assert ops.c is not None
             c_step = f.i64(spec.c.row)
             c = f.gep(ops.c, f.add(f.mul(row, c_step), column), element)
+            if self.matrix is not None:
+                assert self.temporary is not None
+                whole = self.matrix.is_whole(f, height, count)
+                c, c_step = f.select(whole, c, self.temporary), f.select(whole, c_step, self.tiles.columns)
         following = f.gep(iteration.following, offset, self.b_type)
         soon = prefetch_start(f, self.tiles, block, iteration, index, b, following, self.k)
         step = f.mul(height, element.bytes)
         soon, share = prefetch_of_rows(f, panels, block, a, step, self.k, (soon, iteration.share))
         table, b, soon = called(f, of, block, iteration, index, offset, b, soon)
         kernel = f.load(table, PTR, f.add(iteration.kind, height))
-        steps = self.k if spec.words is None or panels.dot is None else f.select(panels.dot, self.depth, self.k)
+        steps = self.k if self.matrix is None else self.matrix.choose(f, self.panel_steps, self.k)
+        if spec.words is not None and panels.dot is not None:
+            steps = f.select(panels.dot, self.depth, steps)
         args = [steps, a, block.row_step, a_step, b, panels.step, b_panel, c, c_step, count, soon, share]
         f.call_pointer(kernel, VOID, args)
-        if self.temporary is not None:
+        if self.temporary is None:
+            return
+        of_tile = TileSums(address=self.temporary, step=c_step, row=row, height=height, column=column, count=count)
+        if whole is None:
             epilogue = spec.epilogue or strided_store(spec, self.tiles.lanes, ops.c)
-            of_tile = TileSums(address=self.temporary, step=c_step, row=row, height=height, column=column, count=count)
             finish(f, spec, self.tiles.lanes, epilogue, ops.tile, of_tile)
+        else:
+            with f.if_(f.not_(whole)):
+                finish(f, spec, self.tiles.lanes, adjacent_store(spec, ops.c), ops.tile, of_tile)

@@ -57,6 +57,27 @@ def finish(
         vector(whole, f.tail_mask(f.sub(sums.count, whole), lanes))
 
 
+def adjacent_store(spec: ContractionSpec, pointer: Val | None) -> Epilogue:
+    """The epilogue of a destination whose columns are adjacent; it begins at `pointer`."""
+    assert spec.c is not None
+    assert pointer is not None
+    row_stride = spec.c.row
+
+    def columns(f: FunctionBuilder, tile: Tile, column: Val, masks: Masks) -> RowBody:
+        def store(g: FunctionBuilder, row: Val, sums: Sequence[Val]) -> None:
+            at = g.gep(pointer, g.add(g.mul(row, g.i64(row_stride)), column), spec.element)
+            for k, (total, mask) in enumerate(zip(sums, masks, strict=True)):
+                place = g.gep(at, k * total.type.lanes, spec.element)
+                if mask is None:
+                    g.store(total, place)
+                else:
+                    g.masked_store(total, place, mask)
+
+        return store
+
+    return columns
+
+
 def strided_store(spec: ContractionSpec, lanes: int, pointer: Val | None) -> Epilogue:
     """The epilogue of a destination whose columns are not adjacent; it begins at `pointer`."""
     assert spec.c is not None

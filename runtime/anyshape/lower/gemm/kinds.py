@@ -5,10 +5,10 @@ In: values of the kernel under construction: panels, a block of rows, sizes. Out
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..llvm.builder import FunctionBuilder
-from ..llvm.types import I64, Type, Val, const
+from ..llvm.types import I64, Type, Val, ValLike, const
 from .blocks import Block, Panels
 from .microkernels import DOT, FAR, FULL, MASKED, NARROW, STRIP, WIDE, table_index
 from .tiles import Tiles
@@ -23,6 +23,8 @@ class ProductSizes:
     rows: Val
     columns: Val
     k: Val
+    tallest: Val | None = field(default=None, kw_only=True)
+    """Rows of a tile at most, where they are not those of `tiles`."""
 
 
 def wide_columns(f: FunctionBuilder, tiles: Tiles, count: Val) -> Val:
@@ -62,7 +64,10 @@ def stretch(f: FunctionBuilder, of: ProductSizes, block: Block, left: Val, count
     beside A, if the rows of the tile stay in the first one meanwhile, and those of all tiles would not."""
     tiles = of.tiles
     whole = f.and_(f.compare("eq", count, tiles.columns), f.compare("gt", f.mul(block.count, of.k), 2 * tiles.strip))
-    stays = f.compare("le", of.k, tiles.strip // tiles.rows)
+    most: ValLike = tiles.strip // tiles.rows
+    if of.tallest is not None:
+        most = f.binary("udiv", const(I64, tiles.strip), of.tallest)
+    stays = f.compare("le", of.k, most)
     panel = f.mul(f.smax(of.k, 1), tiles.columns)
     most = f.smax(f.binary("udiv", const(I64, tiles.near_block), panel), 1)
     fitting = f.smin(f.binary("udiv", left, const(I64, tiles.columns)), most)

@@ -17,13 +17,26 @@ from anyshape.equations import entropy
 
 from ..llvm import polling
 from ..llvm.builder import Module
+from ..llvm.emulated_tiles import emulation_module
 from ..llvm.jit import CodegenError, Loaded, load_object, object_by_key, object_key
+from ..llvm.matrix_tiles import EMULATIONS, WORDS
 from ..llvm.types import BF16, F16, F32, F64, I8, I16, I32, I64, Type
 from ..target import Target
-from .codes import SIDES, emit_pack_codes, multiply_add_words, pack_codes_name, table_of
-from .microkernels import WordKernels, emit_keeping, emit_kernels, keeping_name, table_name
+from . import pairs
+from .codes import (
+    SIDES,
+    Side,
+    emit_pack_code_rows,
+    emit_pack_codes,
+    multiply_add_words,
+    pack_codes_name,
+    table_of,
+    tiled,
+)
+from .matrix_tiles import emit_strip_transposition, emit_tile_kernels
+from .microkernels import WordKernels, emit_keeping, emit_kernels, keeping_name, table_name, tile_columns
 from .packing import emit_pack, emit_pack_all, emit_touch, pack_all_name, pack_name, touch_name
-from .pairs import PACK, TABLE, dot_operands, emit_pack_pairs, multiply_add_pairs
+from .pairs import PACK, TABLE, dot_operands, emit_pack_pairs, emit_pack_rows, multiply_add_pairs
 from .reload_probe import reloads_factors
 from .thin import emit_thin, join_name, part_name
 from .tiles import Tiles, tiles_for
@@ -37,9 +50,11 @@ CODES = (I8,)
 """Types whose products are those of words: bytes."""
 PAIRED = (BF16.vector(2),)
 """Types whose products are those of words, from operands of f32: pairs of bf16."""
+TILED = (BF16.vector(WORDS), I8.vector(WORDS))
+"""Types whose products are those of words by matrix tiles: the first of pairs of bf16, the second of fours of bytes."""
 MOVED = (I16,)
 """Types that are transposed, and not computed with."""
-ALL = (*ELEMENTS, *STORED, *CODES, *PAIRED, *MOVED)
+ALL = (*ELEMENTS, *STORED, *CODES, *PAIRED, *TILED, *MOVED)
 
 
 def library_module(target: Target, element: Type) -> Module:
@@ -68,6 +83,9 @@ def library_module(target: Target, element: Type) -> Module:
         emit_kernels(module, tiles, words=WordKernels(TABLE, multiply_add_pairs, dot_operands(target, tiles.lanes)))
         emit_pack_pairs(module, tiles)
         return module
+    if element in TILED:
+        _emit_tiled(module, element)
+        return module
     if element in MOVED:
         emit_transpose(module, element)
         emit_thin(module, element)
@@ -82,6 +100,26 @@ def library_module(target: Target, element: Type) -> Module:
     return module
 
 
+def _emit_tiled(module: Module, element: Type) -> None:
+    """Emits what multiplies words by matrix tiles."""
+    tiles = tiles_for(module.target, F32)
+    columns = tile_columns(tiles)
+    if element == TILED[0]:
+        emit_tile_kernels(module, pairs.TILED, columns)
+        emit_pack_rows(module, tiles)
+        emit_strip_transposition(module, pairs.TILED.transpose)
+        return
+    for a_unsigned in (False, True):
+        emit_tile_kernels(module, tiled(Side(a_unsigned)), columns)
+        emit_pack_code_rows(module, Side(True, flips=a_unsigned))
+    emit_strip_transposition(module, tiled(SIDES[0]).transpose)
+
+
+def _tiled_symbols(element: Type) -> tuple[str, ...]:
+    names = (pairs.TILED,) if element == TILED[0] else tuple(map(tiled, SIDES))
+    return tuple(dict.fromkeys(symbol for n in names for symbol in (n.table, n.pack_rows, n.transpose)))
+
+
 def library_key(target: Target, element: Type) -> str:
     """The key of the library's object in caches."""
     reloads = element in STORED and reloads_factors(target)
@@ -94,7 +132,22 @@ def library_object(target: Target, element: Type) -> bytes:
 
 @cache
 def load_library(target: Target, element: Type) -> Loaded:
-    return load_object(library_object(target, element), symbols_of(element))
+    imports = {} if element not in TILED else _emulations(target, EMULATIONS)
+    return load_object(library_object(target, element), symbols_of(element), imports)
+
+
+def _emulations(target: Target, symbols: Iterable[str]) -> dict[str, int]:
+    """The addresses of functions for instructions of matrix tiles; none where the processor has these."""
+    if target.matrix_tiles is None or not target.matrix_tiles.emulated:
+        return {}
+    loaded = _load_emulation(target)
+    return {symbol: loaded.address(symbol) for symbol in symbols}
+
+
+@cache
+def _load_emulation(target: Target) -> Loaded:
+    key = object_key(f"emulated tiles by {code_version('anyshape.lower')}", target)
+    return load_object(object_by_key(key, lambda: emulation_module(target).text(), target), EMULATIONS)
 
 
 def symbols_of(element: Type) -> tuple[str, ...]:
@@ -106,6 +159,8 @@ def symbols_of(element: Type) -> tuple[str, ...]:
         return (*map(table_of, (False, True)), *map(pack_codes_name, SIDES), *_moving(element))
     if element in PAIRED:
         return TABLE, PACK
+    if element in TILED:
+        return _tiled_symbols(element)
     if element in MOVED:
         return _moving(element)
     names = (table_name, pack_name, pack_all_name, touch_name)
@@ -148,6 +203,9 @@ def resolve(symbols: Iterable[str], target: Target) -> dict[str, int]:
     for symbol in symbols:
         if symbol in _WORDS:
             addresses[symbol] = _WORDS[symbol]
+            continue
+        if symbol in EMULATIONS:
+            addresses |= _emulations(target, [symbol])
             continue
         element = next((e for e in ALL if symbol in symbols_of(e)), None)
         if element is None:

@@ -45,7 +45,7 @@ def _called(element: Type, stored: Type | None) -> str:
 
 
 def table_index(tiles: Tiles, kind: int, rows: int) -> int:
-    return kind * (tiles.rows + 1) + rows
+    return kind * (tiles.tallest + 1) + rows
 
 
 Step = Callable[[FunctionBuilder, Val, Val, Val], Val]
@@ -82,6 +82,7 @@ def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None, words
                 names.append(_name(prefix, kind, rows))
                 vectors = 1 if kind == NARROW else tiles.vectors * panels
                 emit_kernel(module, tiles, names[-1], rows, vectors, kind, stored, reloads=reloads, step=step)
+        names += [""] * (tiles.tallest - tiles.rows)
     if words is None or words.dot is not None:
         for rows in range(tiles.few_rows + 1):
             names.append(_name(prefix, DOT, rows) if rows else "")
@@ -91,6 +92,11 @@ def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None, words
         names += [""] * (table_index(tiles, STRIP, 1) - len(names)) + [_name(prefix, STRIP, 1)]
         emit_strip(module, tiles, names[-1], stored)
     module.pointer_table(table, names)
+
+
+def tile_columns(tiles: Tiles) -> list[int]:
+    """Matrix tiles of columns that a kernel of each kind has, as far as kernels of matrix tiles are asked for."""
+    return [1 if kind == NARROW else tiles.vectors for kind in (FULL, MASKED, NARROW, WIDE, FAR)]
 
 
 def emit_keeping(module: Module, tiles: Tiles, stored: Type) -> None:

@@ -20,16 +20,21 @@ import numpy.typing as npt
 from ..llvm import half
 from ..llvm.builder import FunctionBuilder, Module
 from ..llvm.transpose import transpose
-from ..llvm.types import BF16, F32, I16, I32, I64, Type, Val, const
+from ..llvm.types import BF16, F32, I16, I32, I64, VOID, Type, Val, const
 from ..target import Target
 from .dots import DotOperands, StoredElements, read_vector
 from .kernel_arguments import multiply_add
+from .matrix_tiles import ROW_PACK_ARGUMENTS, TileNames
 from .packing import emit_pack, emit_packer, prepack_b
 from .tiles import Tiles
-from .words import word_panels
+from .words import panel_steps, word_panels
 
 TABLE = "anyshape_gemm_pairs_kernels"
 PACK = "anyshape_gemm_pairs_pack"
+TILED = TileNames(
+    "anyshape_gemm_pairs_tile_kernels", "anyshape_gemm_pairs_rows", "anyshape_gemm_pairs_strip", "tdpbf16ps"
+)
+"""What multiplies by matrix tiles."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +66,15 @@ class Pairs:
         """Whether rows of words may be read in place: f32 are none yet."""
         return False
 
+    def tiles(self, target: Target) -> TileNames | None:
+        return TILED if target.matrix_tiles is not None and target.matrix_tiles.pairs else None
+
     def prepacked(self, array: npt.NDArray[Any], tiles: Tiles, target: Target) -> npt.NDArray[Any]:
         narrow, per = array.astype(ml_dtypes.bfloat16), self.per(target)
         if per == 1:
             return prepack_b(narrow.astype(np.float32), tiles)
-        return word_panels(narrow.view(np.int16), tiles.columns, per).view(np.float32)
+        steps = panel_steps(self, target, array.shape[-2])
+        return word_panels(narrow.view(np.int16), tiles.columns, per, steps).view(np.float32)
 
 
 def multiply_add_pairs(f: FunctionBuilder, a: Val, b: Val, total: Val) -> Val:
@@ -142,6 +151,23 @@ def emit_pack_pairs(module: Module, tiles: Tiles) -> None:
         emit_pack(module, tiles, rounded_as=PACK)
         return
     emit_packer(module, PACK, tiles.lanes, F32, F32, (_along_k, _along_rows, _any))
+
+
+def emit_pack_rows(module: Module, tiles: Tiles) -> None:
+    """Emits the exported packer of rows along k for matrix tiles: rows of whole tiles of words, with zeros at their ends."""
+    lanes = tiles.lanes
+    with module.function(TILED.pack_rows, VOID, ROW_PACK_ARGUMENTS) as f:
+        source, row_step, rows, k, pitch, to = f.args
+        whole = f.and_(k, -2 * lanes)
+        with f.for_range(0, rows, carried=[source, to]) as loop:
+            at, target = loop.carried
+            with f.for_range(0, whole, 2 * lanes) as steps:
+                f.store(_read_words(f, at, steps.index, lanes, (None, None)), target, f.lshr(steps.index, 1))
+            with f.if_(f.compare("lt", whole, k)):
+                masks = [f.tail_mask(f.sub(k, whole), lanes, first) for first in (0, lanes)]
+                f.store(_read_words(f, at, whole, lanes, masks), target, f.lshr(whole, 1))
+            loop.next(f.gep(at, row_step, F32), f.gep(target, pitch, I32))
+        f.ret()
 
 
 def _along_k(f: FunctionBuilder, lanes: int) -> None:

@@ -5,8 +5,11 @@ In: an open kernel, a `Strided` B, room for the panels. Out: calls of the shared
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ..llvm.builder import FunctionBuilder
 from ..llvm.types import I1, I64, VOID, Type, Val, ValLike, const
+from .matrix_tiles import clear_steps, emit_whole_steps
 from .packing import PACK_ARGUMENTS, pack_name
 from .spec import Strided
 from .tiles import Tiles, tiles_for
@@ -39,13 +42,30 @@ def emit_panels(
         pack_strided(f, tiles, b.pointer, b, k, const(I64, 0), n, to, stored)
 
 
+@dataclass(frozen=True)
+class ColumnPacker:
+    """The function that packs columns, the type of what it reads, how many steps it writes, and how many a panel has: the rest is
+    zeros."""
+
+    name: str
+    source: Type
+    written: Val
+    steps: Val
+
+
+def packer_of_words(f: FunctionBuilder, words: OperandWords, written: Val) -> ColumnPacker:
+    """The packer of columns as words, of which it writes so many."""
+    steps = written if words.tiles(f.target) is None else emit_whole_steps(f, written)
+    return ColumnPacker(words.packers[1], words.source, written, steps)
+
+
 def emit_word_panels(
     f: FunctionBuilder, element: Type, words: OperandWords, b: Strided, sizes: tuple[Val, Val], to: Val
 ) -> None:
     """Pack B as panels of words for products of `sizes` (columns, length of the sums); `to` has room for `panel_bytes`."""
     (n, k), (_, packer) = sizes, words.packers
     f.module.declare(packer, VOID, [type_ for _, type_ in PACK_ARGUMENTS])
-    by = packer, words.source, f.ceil_div(k, words.per(f.target))
+    by = packer_of_words(f, words, f.ceil_div(k, words.per(f.target)))
     pack_strided(f, tiles_for(f.target, element), b.pointer, b, k, const(I64, 0), n, to, element, by)
 
 
@@ -66,15 +86,16 @@ def pack_strided(
     end: Val,
     to: Val,
     stored: Type,
-    by: tuple[str, Type, Val] | None = None,
+    by: ColumnPacker | None = None,
 ) -> None:
-    """Packs columns first .. end - 1 of a B in memory as panels. `by`: the packer, the type of what it reads, and how many steps it makes
-    of k elements; the one of elements as they are stored otherwise."""
+    """Packs columns first .. end - 1 of a B in memory as panels. `by`: the packer; the one of elements as they are stored otherwise."""
     inner, width = f.i64(b.inner), tiles.columns
-    packer, source_type, steps = by or (pack_name(stored), stored, k)
+    packer = by or ColumnPacker(pack_name(stored), stored, k, k)
     with f.for_range(first, end, width) as loop:
-        source = f.gep(pointer, f.mul(loop.index, inner), source_type)
-        target = f.gep(to, f.mul(f.sub(loop.index, first), steps), stored)
+        source = f.gep(pointer, f.mul(loop.index, inner), packer.source)
+        target = f.gep(to, f.mul(f.sub(loop.index, first), packer.steps), stored)
         count = f.smin(f.sub(end, loop.index), width)
         args = [source, inner, f.i64(b.outer), count, const(I64, width), k, target]
-        f.call(packer, VOID, args)
+        f.call(packer.name, VOID, args)
+        if packer.steps is not packer.written:
+            clear_steps(f, target, width, packer.written, packer.steps)

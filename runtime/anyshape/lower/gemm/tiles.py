@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from ..llvm.matrix_tiles import ROWS
 from ..llvm.types import Type
 from ..target import Target
+from .matrix_tiles import TALLEST, whole_steps
 
 _FEW_ROWS = 4
 _FEW_PANELS = 4
@@ -27,13 +29,15 @@ class Tiles:
     that is computed while it is packed (twice L2: A is read, and packed, once for each block), `near_block` what several tiles read again
     while it stays in L2 (a quarter of it). `near`: bytes of a B that stays in L2 for the most part; `line`: bytes of a cache line;
     `prefetches`: kernels of few rows prefetch lines of a B that does not. `strip` is how many sums of a single row are kept in memory (half
-    of L1). Blocks do not cut K: at 14 rows a tile reads B slowly enough for any cache.
+    of L1). `tallest`: rows of the largest kernel, those of matrix tiles included. Blocks do not cut K: at 14 rows a tile reads B slowly
+    enough for any cache.
     """
 
     element: Type
     lanes: int
     vectors: int
     rows: int
+    tallest: int
     columns: int
     a_block: int
     b_block: int
@@ -69,7 +73,7 @@ class Tiles:
     @property
     def temporary(self) -> int:
         """Elements of the sums between a micro-kernel and the epilogue."""
-        return max(self.rows * self.columns, self.strip)
+        return max(self.tallest * self.columns, self.strip)
 
     @property
     def few_panels(self) -> int:
@@ -104,6 +108,7 @@ def tiles_for(target: Target, element: Type) -> Tiles:
         lanes=lanes,
         vectors=vectors,
         rows=rows,
+        tallest=rows if target.matrix_tiles is None else max(rows, TALLEST),
         columns=vectors * lanes,
         a_block=target.l2_bytes // 2 // element.bytes,
         strip=target.l1_bytes // 2 // element.bytes // lanes * lanes,
@@ -126,15 +131,21 @@ def scratch_bytes(
     maximum: Callable[..., Any] = max,
     block: int = 0,
     gathered: bool = False,
+    by_tiles: bool = False,
 ) -> Any:
     """Scratch of one part, in bytes. Sizes may be ints or dims (then pass `dims.minimum` and `dims.maximum`).
 
     `packs_b`: B is neither prepacked nor known to have a unit column stride, or it is widened. `block`: elements of it that are packed at
-    once (0: `b_block`). `gathered`: A is.
+    once (0: `b_block`). `gathered`: A is. `by_tiles`: matrix tiles may multiply, so that A is whole tiles of rows, and a strip of it is
+    packed before it is transposed.
     """
     size = tiles.element.bytes
-    row = tiles.pitch(k) if gathered else k
-    total = (minimum(m * row, maximum(tiles.rows * row, tiles.a_block)) + tiles.slack) * size + ALIGN
+    row = tiles.pitch(k) if gathered or by_tiles else k
+    rows, tallest = (m + (ROWS - 1), tiles.tallest) if by_tiles else (m, tiles.rows)
+    k = whole_steps(k) if by_tiles else k
+    total = (minimum(rows * row, maximum(tallest * row, tiles.a_block)) + tiles.slack) * size + ALIGN
+    if by_tiles:
+        total = total + (k * ROWS + tiles.slack) * size + ALIGN
     if packs_b:
         columns = n + (tiles.columns - 1)
         total = (

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ..llvm.types import Type
 from ..target import Target
+from .matrix_tiles import TileNames, whole_steps
 from .tiles import Tiles
 
 
@@ -41,14 +42,29 @@ class OperandWords(Protocol):
     def reads_a(self, target: Target) -> bool:
         """Whether rows of A that are whole words may be read in place."""
 
+    def tiles(self, target: Target) -> TileNames | None:
+        """What multiplies by matrix tiles, if the target has these for such words."""
+
     def prepacked(self, array: npt.NDArray[Any], tiles: Tiles, target: Target) -> npt.NDArray[Any]:
         """A constant B, [..., K, N], as panels of words."""
 
 
-def word_panels(array: npt.NDArray[Any], width: int, per: int) -> npt.NDArray[Any]:
-    """Lays out elements, [..., K, N], as panels of words, [..., ceil(N / width), ceil(K / per), width]; what is missing is 0."""
+def by_matrix_tiles(words: OperandWords | None, target: Target) -> bool:
+    """Whether matrix tiles multiply where there are rows enough."""
+    return words is not None and words.tiles(target) is not None
+
+
+def panel_steps(words: OperandWords, target: Target, k: Any) -> Any:
+    """Steps of k elements, an int or a dim, as panels and packed rows have them: whole matrix tiles where these multiply."""
+    per = words.per(target)
+    steps = k if per == 1 else (k + (per - 1)) // per
+    return steps if words.tiles(target) is None else whole_steps(steps)
+
+
+def word_panels(array: npt.NDArray[Any], width: int, per: int, steps: int) -> npt.NDArray[Any]:
+    """Lays out elements, [..., K, N], as panels of so many words, [..., ceil(N / width), steps, width]; what is missing is 0."""
     *batch, k, n = array.shape
-    words, panels = -(-k // per), -(-n // width)
+    words, panels = steps, -(-n // width)
     room = np.zeros((*batch, words * per, panels * width), array.dtype)
     room[..., :k, :n] = array
     laid = room.reshape(*batch, words, per, panels, width)

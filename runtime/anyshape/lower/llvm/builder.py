@@ -109,6 +109,10 @@ class Module:
         self._globals.append(f'@{name} = internal constant [{len(content)} x i8] c"{_text_of(content)}", align {align}')
         return Val(f"@{name}", PTR)
 
+    def has_data(self, name: str) -> bool:
+        """Whether bytes of this name are defined."""
+        return any(text.startswith(f"@{name} = ") for text in self._globals)
+
     def machine_code(self, name: str, result: Type, args: Sequence[Type], code: bytes) -> None:
         """Defines a function by its bytes, which end with a return: LLVM calls it, and knows nothing of what it does. Modules linked to
         this one may define it too."""

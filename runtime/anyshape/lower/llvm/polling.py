@@ -9,6 +9,7 @@ is to stop returns `STOPPED`.
 from __future__ import annotations
 
 import ctypes
+from contextlib import AbstractContextManager, nullcontext
 
 from anyshape.failure_report import ASK
 from anyshape.lower.llvm.builder import FunctionBuilder
@@ -18,6 +19,8 @@ SYMBOL = "anyshape_ticks"
 WORDS = (ctypes.c_int64 * 8)()
 """The ticks, and what `vm/native/ticker.py` keeps beside them."""
 ADDRESS = ctypes.addressof(WORDS)
+Pause = AbstractContextManager[None]
+"""Code that gives something up, and takes it back where the kernel goes on."""
 STOPPED = -1
 """The status of a kernel that stopped because a poll said so."""
 
@@ -34,8 +37,8 @@ class Polls:
     def _now(self) -> Val:
         return self.f.atomic_load(self._ticks, I64, order="monotonic")
 
-    def poll(self) -> None:
-        """Ends the kernel if its call is to stop."""
+    def poll(self, pause: Pause | None = None) -> None:
+        """Ends the kernel if its call is to stop. `pause`: what is around the call of the caller, which may run any code."""
         f = self.f
         now = self._now()
         ticked, after = f.new_block(), f.new_block()
@@ -43,7 +46,7 @@ class Polls:
         f.start(ticked)
         f.store(now, self._seen)
         ask = f.load(f.args[0], PTR, ASK)
-        with f.if_(f.compare("ne", f.convert("ptrtoint", ask, I64), 0)):
+        with f.if_(f.compare("ne", f.convert("ptrtoint", ask, I64), 0)), nullcontext() if pause is None else pause:
             stop = f.call_pointer(f.load(ask, PTR), I32, [f.load(ask, PTR, 1)])
             with f.if_(f.compare("ne", stop, 0)):
                 f.ret(const(I32, STOPPED))

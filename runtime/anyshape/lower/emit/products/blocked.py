@@ -32,8 +32,11 @@ def emit_blocked(ctx: KernelContext, b: Blocked, written: frozenset[Tensor], emi
 class _BlockedEmission:
     def __init__(self, ctx: KernelContext, b: Blocked, written: frozenset[Tensor], emit: Emit) -> None:
         self.ctx, self.b, self.written, self.emit = ctx, b, written, emit
-        (element,) = {register_type(p.sum.dtype) for p in b.all_steps if isinstance(p, Product)}
-        self.tile = gemm.tiles_for(ctx.f.target, element).rows
+        products = [p for p in b.all_steps if isinstance(p, Product)]
+        (element,) = {register_type(p.sum.dtype) for p in products}
+        tiles = gemm.tiles_for(ctx.f.target, element)
+        by_tiles = any(gemm.by_matrix_tiles(p.words, ctx.f.target) for p in products)
+        self.tile = tiles.tallest if by_tiles else tiles.rows
         self.most = b.most(ctx.f.target, self.tile)
 
     def run(self) -> None:

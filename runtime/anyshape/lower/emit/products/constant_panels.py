@@ -44,6 +44,8 @@ def prepack(p: Product, array: NDArray[Any], target: Target) -> PackedConstant:
         target=target,
     )
     layout = f"panels {tiles.columns}" if p.words is None else f"panels {tiles.columns} of {p.words}"
+    if gemm.by_matrix_tiles(p.words, target):
+        layout += " in whole tiles"
     return PackedConstant(p.b.constant, layout, pack(array), pack)
 
 
@@ -110,6 +112,11 @@ def steps_of(p: Product, target: Target) -> Size:
     return p.k.extent if per == 1 else (p.k.extent + (per - 1)) // per
 
 
+def panel_steps_of(p: Product, target: Target) -> Size:
+    """The length of the sums as packed panels have it."""
+    return p.k.extent if p.words is None else gemm.panel_steps(p.words, target, p.k.extent)
+
+
 def packed_batch(p: Product, b: InMemory) -> list[LoopVar]:
     """The variables that a constant operand has panels for each value of."""
     return [v for v in (*p.around, *p.batch) if b.access.address.coefficient(v) != 0]
@@ -122,7 +129,7 @@ def packed_step(p: Product, v: LoopVar, target: Target) -> int:
     if v not in own:
         return 0
     tiles = gemm.tiles_for(target, elementwise.register_type(p.sum.dtype))
-    step = int(gemm.prepacked_elements(steps_of(p, target), p.n.extent, tiles))
+    step = int(gemm.prepacked_elements(panel_steps_of(p, target), p.n.extent, tiles))
     for w in own[own.index(v) + 1 :]:
         step *= _number(w.extent)
     return step

@@ -11,7 +11,7 @@ from anyshape import dims
 from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.lower import gemm
-from anyshape.lower.emit.products.constant_panels import packed_step, steps_of
+from anyshape.lower.emit.products.constant_panels import packed_step, panel_steps_of, steps_of
 from anyshape.lower.emit.products.product_epilogue import ProductEpilogue
 from anyshape.lower.emit.products.product_operands import OperandCode
 from anyshape.lower.emit.scopes.rows import emit_versions
@@ -98,7 +98,8 @@ class _ProductEmission:
             block = self.tiles.near_block if widens else computed
             packs = spec.packs_b or widens
             gathers = isinstance(p.a, GatheredRows)
-            bytes_ = gemm.scratch_bytes(self.tiles, *sizes, packs, dims.minimum, dims.maximum, block, gathers)
+            by_tiles = gemm.by_matrix_tiles(p.words, ctx.f.target)
+            bytes_ = gemm.scratch_bytes(self.tiles, *sizes, packs, dims.minimum, dims.maximum, block, gathers, by_tiles)
             if p.words is not None and p.windows is not None:  # words of channels past the last one
                 bytes_ = bytes_ + len(p.windows.taps) * self.tiles.columns * self.element.bytes
             if p.column_sums is not None:
@@ -145,7 +146,7 @@ class _ProductEmission:
             return None
         with ctx.levels.section():
             if p.words is not None:
-                steps = steps_of(p, ctx.f.target)
+                steps = panel_steps_of(p, ctx.f.target)
                 scratch = ctx.memory.take(gemm.panel_bytes(self.tiles, p.n.extent, steps))
                 n, k = ctx.sizes.of(p.n.extent), ctx.sizes.of(p.k.extent)
                 gemm.emit_word_panels(ctx.f, self.element, p.words, self.right(b, None), (n, k), scratch)

@@ -17,7 +17,7 @@ from anyshape.equations import Tensor
 from anyshape.lower.ir.dag import Affine, DagNode, Load, LoopIndex, LoopVar, Reduction, SizeValue
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.instructions import BasicBlock
-from anyshape.lower.llvm.polling import Polls
+from anyshape.lower.llvm.polling import Pause, Polls
 from anyshape.lower.llvm.types import I64, Val, ValLike, const
 
 _POLLED = 2
@@ -268,10 +268,10 @@ class Levels:
 
     # polls
 
-    def poll(self) -> None:
+    def poll(self, pause: Pause | None = None) -> None:
         """Ends the kernel if it is one that polls, and is to stop."""
         if self._polls is not None:
-            self._polls.poll()
+            self._polls.poll(pause)
 
     def poll_now_and_then(self, index: Val, step: ValLike = 1) -> None:
         """Polls once in many iterations that are short."""
