@@ -23,8 +23,10 @@ from anyshape.kernel_model.forms import (
     permutes,
     puts_rows,
     reads_along,
+    reads_as_columns,
     reads_by_data,
     sees_windows,
+    widens,
 )
 from anyshape.kernel_model.left_operand import MOST_BESIDE
 from anyshape.kernel_model.rows import by_rows, has_own_rows, multiplies_rows
@@ -174,6 +176,16 @@ def _is_one_move(e: Edge) -> bool:
     return e.is_private and len(e.producer.equations) == len(moves)
 
 
+def _is_widened_as_read(e: Edge) -> bool:
+    """Whether the contraction reads the numbers as they are before they are widened, as its columns; those of its rows it would pack, and
+    then could read nothing else in place."""
+    return (
+        widens(e.producer.equations)
+        and _is_one_move(e)
+        and reads_as_columns(e.stated.equations[e.node], e.stated.tensors[e.value])
+    )
+
+
 def _is_read_once_a_row(e: Edge) -> bool:
     """Whether nothing is computed twice for a row: it only moves, or its domain is that of the rows. Where windows read each element at
     every tap, it has to be cheap."""
@@ -275,6 +287,12 @@ RULES = (
         "moves that a contraction alone reads, not at places that data picks, are in its strides",
         ("move", "contraction"),
         _is_one_move,
+    ),
+    _pair(
+        "widening before a contraction",
+        "numbers of fewer bits that a contraction alone reads, as its columns, are widened as it reads them, moved or not",
+        ("map", "contraction"),
+        _is_widened_as_read,
     ),
     _pair(
         "prologue of rows",

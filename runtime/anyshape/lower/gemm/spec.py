@@ -128,7 +128,7 @@ class ContractionSpec:
     segments: Segments | None = None
     a_stored: Type | None = None
     b_stored: Type | None = None
-    """What a `Strided` A, and a B that is not `Packed`, are in memory, if that is narrower than `element`: floats of 16 bits for f32.
+    """What a `Strided` A, and a B that is not `Packed`, are in memory, if that is narrower than `element`: floats of 16 bits and bytes for f32.
     A, which is always packed then, is widened while it is packed, B by the kernels as they read it."""
 
     words: OperandWords | None = None
