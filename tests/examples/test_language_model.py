@@ -16,8 +16,14 @@ from tests.resident import LINUX, added
 FOLDER = EXAMPLES / "language_model"
 
 
+builder = load_example("language_model/builder.py", "builder")
+attention = load_example("language_model/attention.py", "attention")
 model = load_example("language_model/language_model.py", "language_model")
+load_example("language_model/timed_words.py", "timed_words")
 decoding = load_example("language_model/decoder.py", "decoder")
+sessions = load_example("language_model/onnx_sessions.py", "onnx_sessions")
+gguf_file = load_example("language_model/gguf_file.py", "gguf_file")
+peers = load_example("language_model/peers.py", "peers")
 run = load_example("language_model/run.py", "language_model_run")
 batching = load_example("language_model/batching.py", "language_model_batching")
 TINY = model.SIZES["tiny"]
@@ -43,7 +49,7 @@ def decoder(loaded: Any, request: pytest.FixtureRequest) -> Any:
 
 def test_words_are_those_of_onnxruntime(files: Path, decoder: Any) -> None:
     """Scores of all steps, since a word may be another where two scores are all but equal."""
-    other = decoding.Decoder(run.onnxruntime_run(files, 1), TINY, decoder._room)
+    other = decoding.Decoder(sessions.onnxruntime_run(files, 1), TINY, decoder._room)
     for d in (decoder, other):
         d.begin(2)
     for ids in (PROMPT, *PROMPT.T[:4, :, None]):
@@ -63,7 +69,7 @@ def test_a_session_like_onnxruntimes_shares_the_cache(
     import anyshape.onnxruntime
 
     monkeypatch.setitem(sys.modules, "onnxruntime", anyshape.onnxruntime)
-    session = decoding.Decoder(run.onnxruntime_run(files, 1), TINY, 64)
+    session = decoding.Decoder(sessions.onnxruntime_run(files, 1), TINY, 64)
     np.testing.assert_array_equal(session.words(PROMPT, 6)[0], decoder.words(PROMPT, 6)[0])
     assert session._caches["values_1"][:, :, 13].any() and not session._caches["values_1"][:, :, 14:].any()
 
@@ -172,7 +178,7 @@ decoder.words(prompt, 20)
 def test_memory_is_that_of_the_cache(files: Path, room: int) -> None:
     """Words after a prompt add their keys and values, with room ahead of them, and nothing else."""
     count = 2000 if os.environ.get("ANYSHAPE_LONG") else 200
-    cache = len(TINY.caches) * TINY.cached_heads * TINY.head * 4 * count
+    cache = sum(a.nbytes for a in model.Cache().arrays(TINY, 1, count).values())
     before = BEFORE.format(folder=str(FOLDER), file=str(files), room=room)
     assert added(before, f"decoder.words(prompt, {count})") < 4 * cache + (4 << 20)
 
