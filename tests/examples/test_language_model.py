@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
+import anyshape
 from tests.examples.example_files import EXAMPLES, load_example
 from tests.resident import LINUX, added
 
@@ -28,6 +31,7 @@ run = load_example("language_model/run.py", "language_model_run")
 batching = load_example("language_model/batching.py", "language_model_batching")
 TINY = model.SIZES["tiny"]
 PROMPT = np.random.default_rng(0).integers(0, TINY.words, (2, 9))
+LONGER = np.random.default_rng(3).integers(0, TINY.words, (2, 30))
 
 
 @pytest.fixture(scope="module", params=["int4", "f32"])
@@ -167,20 +171,209 @@ BEFORE = """
 import sys; sys.path.insert(0, {folder!r})
 import numpy as np, decoder as decoding, language_model, pathlib
 size = language_model.SIZES["tiny"]
-decoder = decoding.Decoder(decoding.loaded(pathlib.Path({file!r}), 1)[0].run, size, {room})
+cache = language_model.Cache(dtype={dtype!r}, window={window}, ring={window} > 0)
+path = pathlib.Path({file!r})
+language_model.build(path, size, cache=cache)
+decoder = decoding.Decoder(decoding.loaded(path, 1)[0].run, size, {room}, cache)
 prompt = np.ones((1, 9), np.int64)
 decoder.words(prompt, 20)
 """
 
 
-@pytest.mark.parametrize("room", [0, 4000])
+@pytest.mark.parametrize(
+    ("dtype", "window", "room"), [("f32", 0, 0), ("f32", 0, 4000), ("int8", 0, 4000), ("bf16", 64, 96)]
+)
 @pytest.mark.skipif(not LINUX, reason="the system does not tell how much memory is resident")
-def test_memory_is_that_of_the_cache(files: Path, room: int) -> None:
-    """Words after a prompt add their keys and values, with room ahead of them, and nothing else."""
+def test_memory_is_that_of_the_cache(dtype: str, window: int, room: int, tmp_path: Path) -> None:
+    """Words after a prompt add their keys and values, with room ahead of them, and nothing else; with a ring they add nothing."""
     count = 2000 if os.environ.get("ANYSHAPE_LONG") else 200
-    cache = sum(a.nbytes for a in model.Cache().arrays(TINY, 1, count).values())
-    before = BEFORE.format(folder=str(FOLDER), file=str(files), room=room)
+    cache = sum(a.nbytes for a in model.Cache(dtype=dtype).arrays(TINY, 1, 0 if window else count).values())
+    before = BEFORE.format(folder=str(FOLDER), file=str(tmp_path / "model.onnx"), dtype=dtype, window=window, room=room)
     assert added(before, f"decoder.words(prompt, {count})") < 4 * cache + (4 << 20)
+
+
+BOUNDS = {"f16": 4e-3, "bf16": 4e-2, "int8": 1e-1}
+"""How far scores may be from those with a cache in f32: words here have scores of a standard deviation of 1."""
+KEPT = {"f16": 1 / 2, "bf16": 1 / 2, "int8": (TINY.head + 4) / (4 * TINY.head)}
+"""How much memory a cache takes, as a share of one in f32: in 8 bits a scale for each word and head comes with it."""
+
+
+def built(folder: Path, weights: str = "f32", **how: Any) -> tuple[Path, Any]:
+    """The file of a model whose cache is kept so."""
+    cache, path = model.Cache(**how), folder / "cached.onnx"
+    model.build(path, TINY, weights, cache=cache)
+    return path, cache
+
+
+@pytest.fixture(scope="module", params=["f16", "bf16", "int8"])
+def narrow(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, Any]:
+    path, cache = built(tmp_path_factory.mktemp("narrow"), dtype=request.param)
+    return path, cache, decoding.loaded(path, 1)[0]
+
+
+@pytest.fixture(scope="module")
+def exact(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The model with a cache in f32."""
+    return decoding.loaded(built(tmp_path_factory.mktemp("exact"))[0], 1)[0].run
+
+
+def stepped(decoder: Any, ids: Any, first: int) -> Any:
+    """The scores of ids, so many of which come at once and the others one by one."""
+    decoder.begin(len(ids))
+    parts = [decoder.scores(ids[:, :first]), *(decoder.scores(ids[:, k : k + 1]) for k in range(first, ids.shape[1]))]
+    return np.concatenate(parts, axis=1)
+
+
+def test_scores_with_a_narrow_cache_are_near_those_of_the_exact_one(narrow: Any, exact: Any) -> None:
+    """They are onnxruntime's to the last bits; and not those of the exact cache, nor near those of other words."""
+    path, cache, loaded = narrow
+    plain = decoding.Decoder(exact, TINY, 64)
+    want = stepped(plain, LONGER, 9)
+    decoder, session = (decoding.Decoder(r, TINY, 64, cache) for r in (loaded.run, sessions.onnxruntime_run(path, 1)))
+    got = stepped(decoder, LONGER, 9)
+    np.testing.assert_allclose(stepped(session, LONGER, 9), got, rtol=2e-4, atol=2e-4)
+    error = np.abs(got - want).max()
+    assert BOUNDS[cache.dtype] / 20 < error < BOUNDS[cache.dtype] < np.abs(np.roll(got, 1, axis=0) - want).max() / 10
+    assert decoder.cache_bytes == KEPT[cache.dtype] * plain.cache_bytes
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "int8"])
+def test_a_narrow_cache_is_widened_as_it_is_read(dtype: str, tmp_path: Path) -> None:
+    """A step with room for 16,384 words takes less memory than half the keys of one layer in f32; a program whose casts are kernels of
+    their own has those."""
+    room = 1 << 14
+    size = replace(TINY, width=256, cached_heads=4, longest=room)
+    cache, path = model.Cache(dtype=dtype), tmp_path / "model.onnx"
+    model.build(path, size, "f32", cache=cache)
+    widened = size.cached_heads * room * size.head * 4
+    for fuse, is_less in ((True, True), (False, False)):
+        exe = anyshape.compile(path, threads=1, fuse=fuse)
+        decoder = decoding.Decoder(exe.run, size, room, cache)
+        decoder.begin(1)
+        decoder._length = room - 2
+        decoder.scores(PROMPT[:1, :1])
+        assert (exe.memory < widened / 2) is is_less
+
+
+WINDOW = 6
+RINGS = {"fits": 6, "by blocks": 9, "with all": 64}
+
+
+@pytest.fixture(scope="module", params=["f32", "bf16", "int8"])
+def ring(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, Any, Any]:
+    """A model with a ring; and one with the same window and a cache of all words, which masks those that are not seen."""
+    folder = tmp_path_factory.mktemp("ring")
+    path, cache = built(folder, dtype=request.param, window=WINDOW, ring=True)
+    (folder / "all").mkdir()
+    unbounded, every = built(folder / "all", dtype=request.param, window=WINDOW)
+    return (
+        path,
+        cache,
+        decoding.loaded(path, 1)[0],
+        decoding.Decoder(decoding.loaded(unbounded, 1)[0].run, TINY, 64, every),
+    )
+
+
+@pytest.mark.parametrize("room", RINGS.values(), ids=RINGS)
+def test_words_of_a_ring_are_those_of_all_words_with_a_window(ring: Any, room: int) -> None:
+    path, cache, loaded, unbounded = ring
+    want = stepped(unbounded, LONGER, 9)
+    for run in (loaded.run, sessions.onnxruntime_run(path, 1)):
+        decoder = decoding.Decoder(run, TINY, room, cache)
+        for first in (9, 2, 30):
+            np.testing.assert_allclose(stepped(decoder, LONGER, first), want, rtol=2e-4, atol=2e-4)
+        assert (
+            decoder.cache_bytes == decoder._cache.arrays(TINY, 2, room)["keys_0"].nbytes * len(decoder._caches)
+            or cache.dtype == "int8"
+        )
+    np.testing.assert_array_equal(decoder.words(PROMPT, 40)[0], unbounded.words(PROMPT, 40)[0])
+
+
+def test_a_word_that_the_window_has_passed_is_not_seen(ring: Any, exact: Any) -> None:
+    """With two layers a word depends on those of two windows before it; without a window on all."""
+    _, cache, loaded, _ = ring
+    reach = 2 * (WINDOW - 1)
+    other = LONGER.copy()
+    other[:, : LONGER.shape[1] - 1 - reach] = (other[:, : LONGER.shape[1] - 1 - reach] + 1) % TINY.words
+    decoder = decoding.Decoder(loaded.run, TINY, 9, cache)
+    np.testing.assert_array_equal(stepped(decoder, LONGER, 1)[:, -1], stepped(decoder, other, 1)[:, -1])
+    nearer = LONGER.copy()
+    nearer[:, -1 - reach] = (nearer[:, -1 - reach] + 1) % TINY.words
+    assert np.abs(stepped(decoder, LONGER, 1)[:, -1] - stepped(decoder, nearer, 1)[:, -1]).max() > 1e-5
+    plain = decoding.Decoder(exact, TINY, 64)
+    assert np.abs(stepped(plain, LONGER, 1)[:, -1] - stepped(plain, other, 1)[:, -1]).max() > 0.1
+
+
+def test_drafts_that_a_ring_forgets_leave_its_words(ring: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wrong drafts overwrite slots whose words no later one sees; longer ones than the ring has room for beside the window are cut."""
+    _, cache, loaded, _ = ring
+    decoder = decoding.Decoder(loaded.run, TINY, 9, cache)
+    words = decoder.words(PROMPT[:1], 30)[0]
+    monkeypatch.setattr(decoding, "continuation", lambda text, most: [(text[-1] + k) % TINY.words for k in range(most)])
+    drafted, _ = decoder.drafted(PROMPT[:1], 30, 8)
+    assert (drafted == words).all()
+    decoder._most_new = 9
+    assert (decoder.drafted(PROMPT[:1], 30, 8)[0] != words).any(), "drafts that overwrite words of the window"
+
+
+def test_every_cache_is_computed_over_itself(narrow: Any, ring: Any) -> None:
+    """Each result that is a cache may be computed in the memory of the argument that it was, and slots of other words stay as they are."""
+    for cache, loaded in (narrow[1:3], ring[1:3]):
+        count = len(cache.tensors(TINY))
+        assert loaded.plan.overwrites == tuple((1 + k, 3 + k) for k in range(count))
+        decoder = decoding.Decoder(loaded.run, TINY, 16, cache)
+        decoder.begin(2)
+        before = dict(decoder._caches)
+        for c in before.values():
+            c[:] = 1
+        decoder.scores(PROMPT[:, :5])
+        assert all(decoder._caches[n] is c for n, c in before.items())
+        assert all((c[:, :, 5:] == 1).all() and (c[:, :, :5] != 1).any() for c in before.values())
+
+
+def test_words_without_room_are_refused(narrow: Any, ring: Any) -> None:
+    decoder = decoding.Decoder(narrow[2].run, TINY, 10, narrow[1])
+    decoder.begin(2)
+    decoder.scores(PROMPT)
+    decoder.scores(PROMPT[:, :1])
+    with pytest.raises(ValueError, match=f"11 words in a cache of {narrow[1].dtype} with room for 10"):
+        decoder.scores(PROMPT[:, :1])
+    with pytest.raises(ValueError, match="a window of 6 words in a ring with room for 5"):
+        decoding.Decoder(ring[2].run, TINY, 5, ring[1])
+    for wrong in ({"dtype": "f8"}, {"window": -1}, {"ring": True}):
+        with pytest.raises(ValueError, match=r"a cache is in one of|a window of"):
+            model.Cache(**wrong)
+
+
+@pytest.mark.parametrize("name", sorted(peers.PEERS))
+def test_an_engine_that_is_not_there_says_how_to_install_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(module: str) -> Any:
+        raise ImportError(f"No module named {module!r}")
+
+    monkeypatch.setattr(peers.importlib, "import_module", missing)
+    own = peers.PeerModel(path=Path("none.onnx"), size=TINY, cache=model.Cache(), room=64, threads=1, unsaid=0)
+    with pytest.raises(peers.PeerError, match=r"is not there .* pip install \S+"):
+        peers.peer(name, own)
+
+
+def test_weights_for_llama_cpp_are_those_of_the_model(tmp_path: Path) -> None:
+    """Blocks of Q4_0, unpacked as llama.cpp documents them, are what MatMulNBits multiplies with; a scale that no f16 is, is refused."""
+    rng = np.random.default_rng(2)
+    codes = rng.integers(0, 256, (6, 3, 16), np.uint8)
+    scales = rng.standard_normal(18).astype(np.float16).astype(np.float32)
+    blocks = gguf_file._blocks(codes, scales).reshape(6, 3, 18)
+    kept = np.ascontiguousarray(blocks[..., :2]).view(np.float16).astype(np.float32)
+    got = (np.concatenate([blocks[..., 2:] & 15, blocks[..., 2:] >> 4], axis=-1).astype(np.float32) - 8) * kept
+    want = (np.stack([codes & 15, codes >> 4], axis=-1).reshape(6, 3, 32).astype(np.float32) - 8) * scales.reshape(
+        6, 3, 1
+    )
+    np.testing.assert_array_equal(got, want)
+    with pytest.raises(ValueError, match="a scale of Q4_0 is an f16"):
+        gguf_file._blocks(codes, scales * np.float32(1.0001))
+    rows = np.arange(16)[:, None]
+    assert gguf_file._by_neighbours(rows, 2)[:, 0].tolist() == [0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15]
+    names = [name for name, _ in gguf_file._tensors(onnx.load(built(tmp_path, "int4")[0]), TINY)]
+    assert len(set(names)) == len(names) == 3 + TINY.layers * 9
 
 
 def test_bytes_of_weights_are_those_of_the_file(files: Path) -> None:
