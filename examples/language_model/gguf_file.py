@@ -59,7 +59,7 @@ class GgufFile:
 
 
 def read_gguf(path: Path) -> GgufFile:
-    """Raises GgufError for another kind of file, and for a tensor of a format that is not in `FORMATS`."""
+    """Raises GgufError for another kind of file, one that ends too soon, and a tensor of a format that is not in `FORMATS`."""
     with path.open("rb") as f:
         if f.read(4) != MAGIC or _scalar(f, "I") not in (2, VERSION):
             raise GgufError(f"{path} is no file of GGUF 2 or 3")
@@ -78,6 +78,8 @@ def read_gguf(path: Path) -> GgufFile:
         form = FORMATS[kind]
         rows = (*shape[:-1], shape[-1] // form.elements * form.nbytes)
         first = start + offset
+        if first + math.prod(rows) > len(memory):
+            raise GgufError(f"{path} ends before its tensor {name} does")
         tensors[name] = GgufTensor(form.name, shape, memory[first : first + math.prod(rows)].reshape(rows))
     return GgufFile(metadata, tensors)
 

