@@ -177,7 +177,7 @@ class WrittenAttention:
 
     @cached_property
     def _first(self) -> str:
-        """Where that is written."""
+        """The slot of each row's first new word."""
         return self.b.node("Mod", self._start, self._room) if self.cache.ring else self._start
 
     @cached_property

@@ -20,8 +20,8 @@ _PIECES = re.compile(r"\d|'(?:s|t|re|ve|m|ll|d)| ?[^\W\d_]+| ?(?:_|[^\w\s])+|\s+
 def _letters() -> dict[int, str]:
     """The letter of each byte."""
     printed = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [b for b in range(256) if b not in printed]
-    return {b: chr(b) for b in printed} | {b: chr(0x100 + k) for k, b in enumerate(others)}
+    unprinted = [b for b in range(256) if b not in printed]
+    return {b: chr(b) for b in printed} | {b: chr(0x100 + k) for k, b in enumerate(unprinted)}
 
 
 _LETTERS = _letters()

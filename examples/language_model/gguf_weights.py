@@ -115,7 +115,7 @@ def by_halves(rows: NDArray[Any], heads: int) -> NDArray[Any]:
 
 
 def by_neighbours(rows: NDArray[Any], heads: int) -> NDArray[Any]:
-    """The same the other way round."""
+    """Rows of each head, of which halves are rotated together, with those of neighbours so."""
     return np.ascontiguousarray(rows.reshape(heads, 2, -1, rows.shape[1]).swapaxes(1, 2).reshape(rows.shape))
 
 

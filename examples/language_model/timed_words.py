@@ -15,7 +15,7 @@ Words = tuple[NDArray[np.int64], float, list[float]]
 def timed_words(
     likeliest: Callable[[NDArray[np.int64]], NDArray[np.int64] | int], prompt: NDArray[np.int64], count: int
 ) -> Words:
-    """So many words. `likeliest`: the word that follows new ids [batch, new] and all before them, as a number or [batch, 1]."""
+    """Says `count` words. `likeliest`: the word that follows new ids [batch, new] and all before them, as a number or [batch, 1]."""
     ids, said, seconds = prompt, [], []
     for _ in range(count):
         start = time.perf_counter()

@@ -231,7 +231,7 @@ def stepped(decoder: Any, ids: Any, first: int) -> Any:
 
 
 def test_scores_with_a_narrow_cache_are_near_those_of_the_exact_one(narrow: Any, exact: Any) -> None:
-    """They are onnxruntime's to the last bits; and not those of the exact cache, nor near those of other words."""
+    """Scores are onnxruntime's to the last bits; and not those of the exact cache, nor near those of other words."""
     path, cache, loaded = narrow
     plain = decoding.Decoder(exact, TINY, 64)
     want = stepped(plain, LONGER, 9)
@@ -296,7 +296,7 @@ def test_words_of_a_ring_are_those_of_all_words_with_a_window(ring: Any, room: i
 
 
 def test_a_word_that_the_window_has_passed_is_not_seen(ring: Any, exact: Any) -> None:
-    """With two layers a word depends on those of two windows before it; without a window on all."""
+    """A word of two layers depends on the words of two windows before it; without a window on all."""
     _, cache, loaded, _ = ring
     reach = 2 * (WINDOW - 1)
     other = LONGER.copy()
@@ -379,7 +379,7 @@ def blocks_of(form: str, rows: int, groups: int, rng: Any) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("form", ["Q4_0", "Q4_1", "Q8_0"])
 def test_blocks_of_gguf_are_the_numbers_that_they_stand_for(form: str, tmp_path: Path) -> None:
-    """As floats, and in a product, which onnxruntime runs too."""
+    """Blocks as floats, and in a product, which onnxruntime runs too."""
     rng = np.random.default_rng(4)
     blocks, values = blocks_of(form, 6, 3, rng)
     tensor = gguf_file.GgufTensor(form, (6, 96), blocks.reshape(6, -1))
