@@ -40,7 +40,8 @@ class Decoder:
 
     def begin(self, batch: int = 1) -> None:
         """Empties the cache."""
-        self._caches, self._length = self._cache.arrays(self._size, batch, self._room), 0
+        self._caches, self._length = {}, 0  # of which the memory is free before another one is taken
+        self._caches = self._cache.arrays(self._size, batch, self._room)
 
     @property
     def cache_bytes(self) -> int:

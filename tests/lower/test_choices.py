@@ -73,4 +73,5 @@ def test_rows_for_which_two_conditions_hold_are_computed_once(reads: bool) -> No
     want = np.where(factors == 1, arrays[x], arrays[source] * factors)
     native = Native(b.group())
     for over in ((), ((0, 0),)):
-        np.testing.assert_array_equal(native.run(arrays, sizes, over=over)[1][0], want)
+        for parts in (1, 2, 3):
+            np.testing.assert_array_equal(native.run(arrays, sizes, parts, over=over)[1][0], want)
