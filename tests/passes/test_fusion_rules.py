@@ -174,6 +174,25 @@ def test_numbers_that_products_cannot_widen_are_widened_before(dtype: str, betwe
     assert joined_by(f)["widening before a contraction"] == joined
 
 
+@pytest.mark.parametrize(
+    ("dtype", "between", "joined"),
+    [("i8", lambda v: v, 1), ("u8", lambda v: v, 0), ("i8", lambda v: ops.mul(v, np.float32(3)), 0)],
+)
+def test_narrow_keys_repeated_for_the_heads_of_a_group_are_widened_as_they_are_read(
+    dtype: str, between: Build, joined: int
+) -> None:
+    keys = repeated(between(ops.cast(x("2, 8, n", "k", dtype), to="f32")))
+    f = function(ops.matmul(x("6, n, 8", "q"), keys))
+    assert joined_by(f)["move behind views"] == joined
+    codes = np.random.default_rng(2).integers(-9, 9 if dtype == "i8" else 200, (2, 8, 5)) % 128
+    arrays = {"dim n": np.array([5]), "q": weights(6, 4, 8), "k": codes.astype(np.int8 if dtype == "i8" else np.uint8)}
+    (got,), (want,) = (
+        compile(function(ops.matmul(x("6, m, 8", "q"), keys)), **how).run(arrays)
+        for how in ({}, {"kernels": "interpret", "fuse": False})
+    )
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
 def convolved() -> Any:
     return ops.conv(x("4, 8, 8, 8"), weights(8, 8, 3, 3), pads=[1, 1, 1, 1])
 

@@ -228,8 +228,12 @@ def _across_views(e: Edge) -> Groups | None:
 
 
 def _move_behind_views(e: Edge) -> Groups | None:
+    """The groups, if the first one only moves elements, or widens them too and the contraction has them as its columns."""
     groups = _across_views(e)
-    return groups if groups is not None and groups[0].kind is KernelKind.MOVE else None
+    if groups is None or groups[0].kind is KernelKind.MOVE:
+        return groups
+    columns = reads_as_columns(e.stated.equations[e.node], e.stated.tensors[e.value])
+    return groups if columns and widens(groups[0].equations) else None
 
 
 def _side_by_side(e: Edge) -> Groups | None:
@@ -316,9 +320,9 @@ RULES = (
     ),
     FusionRule(
         name="move behind views",
-        description="a move that a contraction alone reads, through views, is in its strides: keys repeated for each head of a group",
+        description="moves and widenings that a contraction alone reads through views are in its strides: keys repeated for a group's heads",
         when=RuleStage.VIEW,
-        producers=_kinds("move"),
+        producers=_kinds("move map"),
         consumers=_kinds("contraction"),
         joins=_move_behind_views,
     ),
