@@ -320,7 +320,7 @@ RULES = (
     ),
     FusionRule(
         name="move behind views",
-        description="moves and widenings that a contraction alone reads through views are in its strides: keys repeated for a group's heads",
+        description="moves and widenings a contraction alone reads through views are in its strides: keys repeated for a group's heads",
         when=RuleStage.VIEW,
         producers=_kinds("move map"),
         consumers=_kinds("contraction"),
