@@ -30,6 +30,10 @@ INSTALLED_BY = {
 }
 
 
+GGML_TYPES = {"f32": 0, "f16": 1, "int8": 8, "bf16": 30}
+"""The numbers of element types in llama.cpp, not all of which its Python package names; of 8 bits its blocks of 32 with a scale."""
+
+
 class PeerError(Exception):
     """An engine that is not installed, or does not keep a cache so."""
 
@@ -136,8 +140,7 @@ class _LlamaCpp:
         if model.cache.window:
             raise PeerError("llama.cpp is compared with a cache of all words, and not with a window")
         self._cpp = _imported("llama_cpp")
-        kept = {"f32": "GGML_TYPE_F32", "bf16": "GGML_TYPE_BF16", "f16": "GGML_TYPE_F16", "int8": "GGML_TYPE_Q8_0"}
-        dtype = getattr(self._cpp, kept[model.cache.dtype])
+        dtype = GGML_TYPES[model.cache.dtype]
         weights = str(model.gguf or for_llama_cpp(model.path, model.size))
         self._llama = self._cpp.Llama(
             weights, n_ctx=model.room, n_threads=model.threads, n_threads_batch=model.threads,

@@ -181,7 +181,7 @@ def decode(options: argparse.Namespace, folder: Path) -> None:
         print(engine.shown(name, prompt.size, limit) + same)
     grown = (
         ""
-        if before is None or after is None or options.rounds < 2
+        if before is None or after is None or options.rounds < 2 or options.beside
         else f"; memory grew by {(after - before) / 1e6:.1f} MB after the first round"
     )
     print(f"{decoder.cache_bytes / 1e6:.1f} MB of keys and values, {model.memory / 1e6:.1f} MB between kernels{grown}")

