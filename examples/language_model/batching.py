@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from decoder import Arrays, Decoder, Run, loaded  # type: ignore[import-not-found]  # files beside this one
-from language_model import SIZES, Size, build  # type: ignore[import-not-found]
+from language_model import SIZES, Cache, Size, build  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 
 
@@ -48,10 +48,11 @@ class ContinuousBatch:
 
     Running requests have the first slots. Where one leaves, that of the last slot takes its place."""
 
-    def __init__(self, run: Run, size: Size, slots: int, room: int, block: int = 64) -> None:
+    def __init__(
+        self, run: Run, size: Size, slots: int, room: int, block: int = 64, cache: Cache | None = None
+    ) -> None:
         self._run, self._room, self._block = run, room, block
-        shape = (slots, size.cached_heads, room, size.head)
-        self._caches: Arrays = {n: np.zeros(shape, np.float32) for n in size.caches}
+        self._caches: Arrays = (cache or Cache()).arrays(size, slots, room)
         self._slots = slots
         self._running: list[Request] = []
         self._waiting: deque[Request] = deque()

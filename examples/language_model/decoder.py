@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from language_model import Size  # type: ignore[import-not-found]  # a file beside this one
+from language_model import Cache, Size  # type: ignore[import-not-found]  # a file beside this one
 from numpy.typing import NDArray
+from timed_words import Words, timed_words  # type: ignore[import-not-found]
 
 import anyshape
 
@@ -20,40 +21,62 @@ Run = Callable[[Arrays, Arrays], list[NDArray[Any]]]
 """Maps inputs, and arrays for results, to the results in the order of the model's outputs."""
 
 
-class Decoder:
-    """A model and its cache, which has room for so many words from the beginning; with `room=0` it is another one after each step."""
+class Decoding(Protocol):
+    """What says the likeliest words after a prompt."""
 
-    def __init__(self, run: Run, size: Size, room: int = 0) -> None:
+    def words(self, prompt: NDArray[np.int64], count: int) -> Words:
+        """The words, [batch, count]; seconds of the prompt, and of each word after the first."""
+
+
+class Decoder:
+    """A model and its cache, which has room for so many words from the beginning; with `room=0` it is another one after each step. A ring
+    keeps no more words than it has room for, and takes new ones in blocks that fit beside its window."""
+
+    def __init__(self, run: Run, size: Size, room: int = 0, cache: Cache | None = None) -> None:
         self._run, self._size, self._room, self._length = run, size, room, 0
+        self._cache = cache or Cache()
+        self._most_new = self._cache.most_new(room)
         self._caches: Arrays = {}
 
     def begin(self, batch: int = 1) -> None:
         """Empties the cache."""
-        shape = (batch, self._size.cached_heads, self._room, self._size.head)
-        self._caches, self._length = {n: np.zeros(shape, np.float32) for n in self._size.caches}, 0
+        self._caches, self._length = {}, 0  # of which the memory is free before another one is taken
+        self._caches = self._cache.arrays(self._size, batch, self._room)
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of keys and values."""
+        return sum(c.nbytes for c in self._caches.values())
 
     def scores(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The scores f32[batch, new, words] of new ids [batch, new], which join the cache."""
+        """The scores f32[batch, new, words] of new ids [batch, new], which join the cache. Raises ValueError where they have no room."""
+        most = self._most_new
+        if most is not None and ids.shape[1] > most:
+            blocks = np.split(ids, range(most, ids.shape[1], most), axis=1)
+            return np.concatenate([self.scores(block) for block in blocks], axis=1)
+        if not self._cache.grows and most is None and self._length + ids.shape[1] > self._room:
+            raise ValueError(
+                f"{self._length + ids.shape[1]} words in a cache of {self._cache.dtype} with room for {self._room}"
+            )
         self._length += ids.shape[1]
         last = np.full(len(ids), self._length - 1, np.int32)
         past = {f"past_{n}": cache for n, cache in self._caches.items()}
-        same = {f"present_{n}": cache for n, cache in self._caches.items()} if self._length <= self._room else {}
+        same = {f"present_{n}": cache for n, cache in self._caches.items()} if self._fits else {}
         total = np.array(self._length, np.int32)
         scores, *caches = self._run({"ids": ids, "last": last, "total": total, **past}, same)
         self._caches = dict(zip(self._caches, caches, strict=True))
         return scores
 
-    def words(self, prompt: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], float, list[float]]:
+    @property
+    def _fits(self) -> bool:
+        """Whether the cache is the same memory after a step."""
+        return self._length <= self._room or not self._cache.grows
+
+    def words(self, prompt: NDArray[np.int64], count: int) -> Words:
         """The likeliest words after a prompt [batch, n], [batch, count]; seconds of the prompt, and of each word after the first."""
         self.begin(len(prompt))
-        start, seconds = time.perf_counter(), []
-        said = [self.scores(prompt)[:, -1:].argmax(-1)]
-        of_prompt = time.perf_counter() - start
-        for _ in range(count - 1):
-            start = time.perf_counter()
-            said.append(self.scores(said[-1])[:, -1:].argmax(-1))
-            seconds.append(time.perf_counter() - start)
-        return np.concatenate(said, axis=1), of_prompt, seconds
+        words: Words = timed_words(lambda ids: self.scores(ids)[:, -1:].argmax(-1), prompt, count)
+        return words
 
     def drafted(self, prompt: NDArray[np.int64], count: int, longest: int) -> tuple[NDArray[np.int64], int]:
         """The likeliest words after a prompt [1, n], [1, count], by fewer calls, whose number comes with them. A draft of up to `longest`
@@ -62,6 +85,7 @@ class Decoder:
         likeliest word in place of a draw). The cache forgets the rest by its length alone."""
         self.begin()
         text, calls = prompt[0].tolist(), 1
+        longest = longest if self._most_new is None else min(longest, self._most_new - 1)
         said = [int(self.scores(prompt)[0, -1].argmax())]
         while len(said) < count:
             draft = continuation([*text, *said], min(longest, count - len(said) - 1))
@@ -73,7 +97,8 @@ class Decoder:
         return np.array([said]), calls
 
     def _forget(self, count: int) -> None:
-        """Takes the last words out of the cache."""
+        """Takes the last words out of the cache. What a ring had in their slots before, no later word sees: its room is for a window and
+        all words that were new with them."""
         self._length -= count
         if count and not self._room:
             self._caches = {n: c[:, :, : self._length] for n, c in self._caches.items()}

@@ -3214,7 +3214,7 @@ def tensor_scatter(
     return call(TENSOR_SCATTER, [x, update, index], {"axis": axis, "mode": mode}, source)[0]
 
 
-# specs/scatter.yaml:128
+# specs/scatter.yaml:131
 @called
 def sparse_to_dense(
     index: Operand,

@@ -1268,7 +1268,7 @@ def cumprod(x: Operand, axis: Operand, exclusive: bool = False, reverse: bool = 
     return call(DYN_CUMPROD, [x], {"axis": axis, "exclusive": exclusive, "reverse": reverse}, source)[0]
 
 
-# specs/scatter.yaml:128
+# specs/scatter.yaml:131
 @called
 def sparse_to_dense(
     index: Operand, values: Operand, value: Operand = None, *, shape: Operand, source: str = ""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from anyshape.dtypes import I64
 from anyshape.equations import Tensor
-from anyshape.equations.functions import ge, pad, where
+from anyshape.equations.functions import and_, ge, lt, pad, where
 from anyshape.lower import Group
 from tests.lower.groups import B, Builder, K, M, N
 from tests.lower.native import Native, check
@@ -52,3 +53,25 @@ def test_a_row_onto_itself() -> None:
     apart, together = (native.run(arrays, sizes, over=over)[1][0] for over in ((), ((0, 0),)))
     np.testing.assert_array_equal(apart, together)
     np.testing.assert_array_equal(together[0, 4:6], arrays[new][0])
+
+
+@pytest.mark.parametrize("reads", [False, True], ids=["other rows", "what it overwrites"])
+def test_rows_for_which_two_conditions_hold_are_computed_once(reads: bool) -> None:
+    """Rows 2 to 4 of operand and result in one memory, where the first condition holds for 2 to 6 and the second for 0 to 4."""
+    b = Builder("two")
+    x, other, first = b.input([N, M]), b.input([N, M]), b.input([], I64)
+    y = b.output(b.tensor([N, M]))
+    i, j = b.eqs.indices("i", y.shape)
+    source = x if reads else other
+    second = where(lt(i, first[()] + 3), source[i, j] * 3.0, x[i, j])
+    b.eqs.define(y[i, j], where(and_(ge(i, first[()]), lt(i, first[()] + 5)), source[i, j] * 2.0, second))
+    rng = np.random.default_rng(3)
+    sizes = {N: 40, M: 70}
+    arrays = {t: rng.normal(size=(40, 70)).astype(np.float32) for t in (x, other)}
+    arrays[first] = np.array(2, np.int64)
+    factors = np.where(np.arange(40) < 2, 3, np.where(np.arange(40) < 7, 2, 1))[:, None].astype(np.float32)
+    want = np.where(factors == 1, arrays[x], arrays[source] * factors)
+    native = Native(b.group())
+    for over in ((), ((0, 0),)):
+        for parts in (1, 2, 3):
+            np.testing.assert_array_equal(native.run(arrays, sizes, parts, over=over)[1][0], want)

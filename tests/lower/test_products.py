@@ -56,9 +56,12 @@ def test_transpositions(ta: bool, tb: bool) -> None:
     assert native.kernel.schedule == ("product",)
 
 
-@pytest.mark.parametrize("stored", [("f16", "f16"), ("bf16", "bf16"), ("f32", "f16"), ("bf16", "f32")])
+@pytest.mark.parametrize(
+    "stored",
+    [("f16", "f16"), ("bf16", "bf16"), ("f32", "f16"), ("bf16", "f32"), ("f32", "i8"), ("i8", "f32"), ("i8", "bf16")],
+)
 @pytest.mark.parametrize(("ta", "tb"), [(False, False), (True, False), (False, True), (True, True)])
-def test_short_floats_are_widened_as_they_are_read(stored: tuple[str, str], ta: bool, tb: bool) -> None:
+def test_narrow_operands_are_widened_as_they_are_read(stored: tuple[str, str], ta: bool, tb: bool) -> None:
     b = Builder("matmul")
     p, q = b.input([B, K, N] if ta else [B, N, K], stored[0]), b.input([M, K] if tb else [K, M], stored[1])
     wide = [b.map(lambda x: cast(x, F32), t, dtype="f32") for t in (p, q)]
@@ -68,12 +71,41 @@ def test_short_floats_are_widened_as_they_are_read(stored: tuple[str, str], ta: 
     assert native.kernel.schedule == ("product",)
 
 
-@pytest.mark.parametrize("dtype", ["f16", "bf16"])
-def test_constant_weights_of_short_floats_stay_short(dtype: str) -> None:
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
+def test_bytes_are_widened_with_their_signs(level: str) -> None:
+    """Sums of whole numbers below 2^24 are exact, at every layout of the bytes and number of rows; bytes without a sign are no such
+    operand."""
+    rng = np.random.default_rng(5)
+    for flips in (False, True):
+        b = Builder("matmul")
+        x, w = b.input([N, K]), b.input([M, K] if flips else [K, M], "i8")
+        b.output(b.matmul(x, b.map(lambda a: cast(a, F32), w, dtype="f32"), False, flips))
+        native = Native(b.group(), host_target().limited(level))
+        assert native.kernel.schedule == ("product",)
+        for n, m, k in ((1, 70, 33), (3, 1000, 64), (3, 64, 1000), (5, 17, 130), (20, 200, 40)):
+            rows, codes = (
+                rng.integers(-9, 9, (n, k)).astype(np.float32),
+                rng.integers(-128, 128, (k, m)).astype(np.int8),
+            )
+            codes[0, 0], codes[-1, -1] = -128, 127
+            stored = np.ascontiguousarray(codes.T) if flips else codes
+            for parts in (1, 2):
+                got = native.run({x: rows, w: stored}, {N: n, M: m, K: k}, parts)[1][0]
+                np.testing.assert_array_equal(got, rows @ codes.astype(np.float32))
+    b = Builder("matmul")
+    x, w = b.input([N, K]), b.input([K, M], "u8")
+    b.output(b.matmul(x, b.map(lambda a: cast(a, F32), w, dtype="f32")))
+    assert Native(b.group(), host_target().limited(level)).kernel.schedule != ("product",)
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "i8"])
+def test_constant_weights_of_fewer_bits_stay_so(dtype: str) -> None:
     b = Builder("matmul")
     x, w = b.input([N, 40]), b.input([40, 70], dtype)
     b.output(b.matmul(x, b.map(lambda a: cast(a, F32), w, dtype="f32")))
-    values = np.random.default_rng(1).standard_normal((40, 70)).astype(w.dtype.numpy)
+    values = (np.random.default_rng(1).standard_normal((40, 70)) * (1 if w.dtype.is_float else 40)).astype(
+        w.dtype.numpy
+    )
     group = with_constants(b.group(), {w: values})
     native = check(group, [{N: n} for n in (0, 1, 3, 8, 33)], tolerance=1e-4, fixed={w: values})
     assert native.kernel.schedule == ("product",)
@@ -81,7 +113,7 @@ def test_constant_weights_of_short_floats_stay_short(dtype: str) -> None:
     assert packed.array.dtype == values.dtype
 
 
-@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "i8"])
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
 @pytest.mark.parametrize("columns", [193, 200, 212])
 def test_constant_weights_are_widened_once_for_many_rows(dtype: str, level: str, columns: int) -> None:
@@ -91,7 +123,7 @@ def test_constant_weights_are_widened_once_for_many_rows(dtype: str, level: str,
     x, w = b.input([N, 40]), b.input([40, columns], dtype)
     b.output(b.matmul(x, b.map(lambda a: cast(a, F32), w, dtype="f32")))
     rng = np.random.default_rng(2)
-    values = rng.standard_normal((40, columns)).astype(w.dtype.numpy)
+    values = (rng.standard_normal((40, columns)) * (1 if w.dtype.is_float else 40)).astype(w.dtype.numpy)
     rows = rng.standard_normal((70, 40)).astype(np.float32)
     natives = [
         Native(with_constants(b.group(), {w: values}), replace(not_measured().limited(level), l2_bytes=l2_bytes))

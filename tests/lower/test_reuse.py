@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pytest
+
+from anyshape.dims import Size
 from anyshape.dtypes import BOOL, F64, I32, I64
 from anyshape.equations.expr import cast
 from anyshape.equations.functions import maximum, minimum, reduce_, wrap
 from anyshape.lower import Group, host_target, lower_group
+from anyshape.lower.analyse.disjoint import are_disjoint
+from anyshape.lower.ir.dag import Affine, Dag, LoopVar, affine
 from tests.lower.groups import Builder, K, M, N
 from tests.lower.native import check
 
@@ -73,6 +80,52 @@ def test_an_operand_that_updates_read_after_the_copy_is_kept() -> None:
         b.eqs.define(y[i], source[i])
         b.eqs.update(y[wrap(index[i], N)], "set", x[i])
     assert pairs(b.group()) == ((1, 1),)
+
+
+def in_pieces(row: Size, places: Sequence[tuple[int, int, int]]) -> Group:
+    """y[i, first + j] = x[i, place + j] * 2 for j < count of each piece: first, count, place."""
+    b = Builder("pieces")
+    x, y = b.input([N, row]), b.output(b.tensor([N, row]))
+    for first, count, place in places:
+        i, j = b.eqs.indices("i", [N, count])
+        b.eqs.define(y[i, first + j], x[i, place + j] * 2.0)
+    return b.group()
+
+
+def test_rows_that_are_written_in_pieces_are_overwritten() -> None:
+    for places in ([(0, 18, 0), (18, 14, 18)], [(16, 9, 16), (0, 16, 0), (25, 7, 25)]):
+        assert pairs(check(in_pieces(32, places), SIZES).group) == ((0, 0),)
+
+
+@pytest.mark.parametrize(
+    ("row", "places"),
+    [
+        (32, [(0, 18, 14), (18, 14, 0)]),
+        (32, [(0, 18, 0), (18, 14, 0)]),
+        (32, [(0, 18, 0), (16, 16, 16)]),
+        (M, [(0, 2, 0), (2, 1, 2)]),
+    ],
+    ids=["exchanged", "one twice", "that meet", "rows of an unknown length"],
+)
+def test_pieces_that_are_read_elsewhere_or_may_meet_are_kept(row: Size, places: Sequence[tuple[int, int, int]]) -> None:
+    assert pairs(in_pieces(row, places)) == ()
+
+
+def test_places_in_rows() -> None:
+    (row, column), other = (Dag().variable(n) for n in (N, 16)), Dag().variable(17)
+
+    def at(place: int, along: LoopVar = column, step: Size = 32, unit: Size = 1) -> Affine:
+        return affine([(row, step), (along, unit)], place)
+
+    assert are_disjoint([at(0), at(16)], [N, 32]) and are_disjoint([at(16), at(0, step=64)], [N, 2, 32])
+    assert are_disjoint([at(0, step=32 * M), at(16, step=32 * M)], [N, M, 32]) and are_disjoint([at(0)], [N, M])
+    assert are_disjoint([affine([(row, 1)], 0), affine([(row, 1)], 1)], [N, 1]) is False
+    assert not are_disjoint([at(0), at(15)], [N, 32]) and not are_disjoint([at(0, other), at(16)], [N, 32])
+    assert not are_disjoint([at(0), at(17)], [N, 32]), "17 to 32: the last one is in the next row"
+    assert not are_disjoint([at(0, step=33), at(16, step=33)], [N, 32]) and not are_disjoint([at(0), at(16)], [N, M])
+    assert not are_disjoint([at(0, unit=2), at(16)], [N, 32]) and not are_disjoint(
+        [at(0), affine([(row, 32)], N)], [N, 32]
+    )
 
 
 def test_a_row_is_normalised_in_place() -> None:

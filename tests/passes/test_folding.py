@@ -65,6 +65,20 @@ def test_a_call_without_operands_is_made_by_kernels_once() -> None:
     assert len(spy.asked) <= 1
 
 
+def test_what_is_laid_out_otherwise_is_folded_however_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights take the place of what they were; what takes more memory than its operands is left to the run."""
+    monkeypatch.setattr(limits, "FOLD_ELEMENTS", 100)
+    weights = RNG.normal(size=(12, 10)).astype(np.float32)
+    np.testing.assert_array_equal(folded(ops.transpose(weights, axes=[1, 0]), Spy()), weights.T)
+    np.testing.assert_array_equal(folded(ops.cast(weights, to="f16"), Spy()), weights.astype(np.float16))
+    assert (
+        folded(ops.cast(weights, to="f64"), Spy()) is None
+        and folded(ops.concat([weights, weights[:1]], axis=0), Spy()) is not None
+    )
+    assert folded(ops.broadcast_to(weights, (2, 12, 10)), Spy()) is None
+    assert folded(ops.broadcast_to(weights[:4], (2, 4, 10)), Spy()) is not None, "as few as are folded anyway"
+
+
 def test_kernels_give_what_the_interpreter_does(monkeypatch: pytest.MonkeyPatch) -> None:
     value = ops.cumsum(RNG.integers(0, 9, (6, 5)).astype(np.float32), axis=1)
     quick, slow = Spy(), Spy()

@@ -29,8 +29,8 @@ def joined_by(f: Function) -> Counter[str]:
     return Counter(name for step in kernels(f) for name in step.joined_by)
 
 
-def x(shape: str = "n, 8", name: str = "x") -> Any:
-    return anyshape.input(name, f"f32[{shape}]")
+def x(shape: str = "n, 8", name: str = "x", dtype: str = "f32") -> Any:
+    return anyshape.input(name, f"{dtype}[{shape}]")
 
 
 def function(*results: Any) -> Function:
@@ -112,6 +112,10 @@ CASES: dict[str, tuple[Build, Build]] = {
         lambda: [ops.matmul(transposed(x("8, n")), weights(8, 5))],
         lambda: [y := transposed(x("8, n")), ops.matmul(y, weights(8, 5))],
     ),
+    "widening before a contraction": (
+        lambda: [ops.matmul(x(), ops.cast(transposed(x("5, 8", "w", "i8")), to="f32"))],
+        lambda: [ops.matmul(ops.cast(transposed(x("8, n", "w", "i8")), to="f32"), weights(8, 5))],
+    ),
     "prologue of rows": (
         lambda: [ops.sum(ops.exp(x()), axes=[1])],
         lambda: [y := ops.exp(x()), ops.sum(y, axes=[1])],
@@ -152,6 +156,41 @@ def test_a_rule_joins_what_it_says_and_nothing_like_it(rule: str) -> None:
     fits, does_not = (function(*build()) for build in CASES[rule])
     assert joined_by(fits)[rule] == 1, joined_by(fits)
     assert joined_by(does_not)[rule] == 0, joined_by(does_not)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "between", "joined"),
+    [
+        ("f16", lambda v: v, 1),
+        ("bf16", lambda v: v, 1),
+        ("i8", lambda v: v, 1),
+        ("u8", lambda v: v, 0),
+        ("i16", lambda v: v, 0),
+        ("i8", lambda v: ops.mul(v, np.float32(3)), 0),
+    ],
+)
+def test_numbers_that_products_cannot_widen_are_widened_before(dtype: str, between: Build, joined: int) -> None:
+    f = function(ops.matmul(x(), between(ops.cast(x("8, m", "w", dtype), to="f32"))))
+    assert joined_by(f)["widening before a contraction"] == joined
+
+
+@pytest.mark.parametrize(
+    ("dtype", "between", "joined"),
+    [("i8", lambda v: v, 1), ("u8", lambda v: v, 0), ("i8", lambda v: ops.mul(v, np.float32(3)), 0)],
+)
+def test_narrow_keys_repeated_for_the_heads_of_a_group_are_widened_as_they_are_read(
+    dtype: str, between: Build, joined: int
+) -> None:
+    keys = repeated(between(ops.cast(x("2, 8, n", "k", dtype), to="f32")))
+    f = function(ops.matmul(x("6, n, 8", "q"), keys))
+    assert joined_by(f)["move behind views"] == joined
+    codes = np.random.default_rng(2).integers(-9, 9 if dtype == "i8" else 200, (2, 8, 5)) % 128
+    arrays = {"dim n": np.array([5]), "q": weights(6, 4, 8), "k": codes.astype(np.int8 if dtype == "i8" else np.uint8)}
+    (got,), (want,) = (
+        compile(function(ops.matmul(x("6, m, 8", "q"), keys)), **how).run(arrays)
+        for how in ({}, {"kernels": "interpret", "fuse": False})
+    )
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
 
 
 def convolved() -> Any:

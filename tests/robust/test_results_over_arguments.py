@@ -108,6 +108,63 @@ def test_a_cache_with_room_is_not_copied(outputs: str, copies: bool) -> None:
     assert (added(IN_PLACE, f"f.run(inputs, outputs={outputs})") > 200 << 20) is copies
 
 
+def scattering(mode: str, rotates: bool = False, width: int = 32) -> anyshape.Executable:
+    """A block of entries [b, 2, m, width] is put into a cache from where an index says; `rotates`: it is computed of two halves first."""
+    past, index = anyshape.input("past", f"f32[b, 2, n, {width}]"), anyshape.input("index", "i64[b]")
+    new = anyshape.input("new", f"f32[b, m, 2, {width}]")
+    halves = [ops.slice(new, starts=[k], ends=[k + width // 2], axes=[3]) for k in (0, width // 2)] if rotates else []
+    entries = ops.concat([ops.neg(halves[1]), ops.mul(halves[0], np.float32(2))], axis=3) if rotates else new
+    y = ops.tensor_scatter(past, ops.transpose(entries, axes=[0, 2, 1, 3]), index, axis=-2, mode=mode)
+    return anyshape.compile(anyshape.function([past, new, index], {"y": y}), threads=1)
+
+
+@pytest.mark.parametrize("mode", ["linear", "circular"])
+@pytest.mark.parametrize(("rotates", "width"), [(False, 32), (True, 32), (False, 1)])
+def test_entries_of_a_ring_are_written_where_they_are(mode: str, rotates: bool, width: int) -> None:
+    """Blocks that go on at the start too, all of the ring among them, and rings of one entry."""
+    f = scattering(mode, rotates, width)
+    assert f.plan.overwrites == ((0, 0),)
+    for n, m, index in (
+        (7, 1, [3, 6]),
+        (7, 3, [4, 0]),
+        (7, 3, [6, 5]),
+        (7, 7, [0, 0]),
+        (7, 7, [2, 6]),
+        (1, 1, [0, 0]),
+        (7, 0, [1, 2]),
+    ):
+        if mode == "linear" and max(index) > n - m:
+            continue
+        past, new = (RNG.normal(size=s).astype(np.float32) for s in ((2, 2, n, width), (2, m, 2, width)))
+        want, place = past.copy(), past.copy()
+        block = np.concatenate([-new[..., width // 2 :], 2 * new[..., : width // 2]], axis=3) if rotates else new
+        for b, g, k in np.ndindex(2, 2, m):
+            want[b, g, (index[b] + k) % n] = block[b, k, g]
+        inputs = {"new": new, "index": np.array(index)}
+        np.testing.assert_array_equal(f.run({**inputs, "past": past})[0], want)
+        assert f.run({**inputs, "past": place}, outputs={"y": place})[0] is place
+        np.testing.assert_array_equal(place, want)
+
+
+RING = """
+import numpy as np
+from tests.robust.test_results_over_arguments import scattering
+f = scattering({mode!r}, {rotates})
+new, small = np.ones((1, 1, 2, 32), np.float32), np.zeros((1, 2, 64, 32), np.float32)
+f.run({{"past": small, "new": new, "index": np.array([3])}}, outputs={{"y": small}})
+cache = np.zeros((1, 2, 1 << 20, 32), np.float32)  # 256 MB that nothing was written to
+inputs = {{"past": cache, "new": new, "index": np.array([1 << 19])}}
+"""
+
+
+@pytest.mark.skipif(not LINUX, reason="the system does not tell how much memory is resident")
+@pytest.mark.parametrize(("outputs", "copies"), [("{'y': cache}", False), ("None", True)])
+@pytest.mark.parametrize(("mode", "rotates"), [("linear", False), ("circular", False), ("circular", True)])
+def test_a_ring_is_not_copied(mode: str, rotates: bool, outputs: str, copies: bool) -> None:
+    before = RING.format(mode=mode, rotates=rotates)
+    assert (added(before, f"f.run(inputs, outputs={outputs})") > 200 << 20) is copies
+
+
 def test_memory_that_another_argument_shares_is_not_overwritten() -> None:
     """The result is computed elsewhere and copied, since the other argument is read as it was."""
     a, b = anyshape.input("a", "f32[n]"), anyshape.input("b", "f32[n]")

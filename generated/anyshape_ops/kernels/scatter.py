@@ -7,7 +7,7 @@ from anyshape import rules
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations
 from anyshape.equations.functions import and_, clamp, ge, le, lt, or_, reduce_, where, widened, wrap
-from anyshape.rules import Bound
+from anyshape.rules import Bound, Rule
 
 
 # specs/scatter.yaml:5
@@ -110,37 +110,49 @@ def scatter_elements_kernel(eqs: Equations, bound: Bound) -> None:
 def tensor_scatter_kernel(eqs: Equations, bound: Bound) -> None:
     m, n, mode, b, o, i = bound.m, bound.n, bound.mode, bound.b, bound.o, bound.i
     x, update, index, y = eqs.tensor("x"), eqs.tensor("update"), eqs.tensor("index"), eqs.tensor("y")
+    rule = Rule(eqs.op)
     eqs.demand(
         or_(mode == "circular", reduce_("all", [b], lambda g: and_(le(0, index[g]), le(index[g], n - m)))),
         ("a block of ", m, " entries leaves the ", n, " that there are"),
         "specs/scatter.yaml:105: mode == \"circular\" or all(0 <= index[g] and index[g] "
         "<= n - m for g in b) does not hold",
     )
-    at_ = eqs.scratch("at", parse_dtype("i64"), rules.Vec((b, n)))
-    g, k = eqs.index("g", b), eqs.index("k", n)
-    eqs.define(at_[g, k], k - index[g] if mode == "linear" else (k - index[g] % n) % n, "specs/scatter.yaml:108")
+    first = eqs.scratch("first", parse_dtype("i64"), rules.Vec((b,)))
+    g = eqs.index("g", b)
+    eqs.define(first[g], index[g] if mode == "linear" else index[g] % rule.max(n, 1), "specs/scatter.yaml:108")
+    rest = eqs.scratch("rest", eqs.dtypes["T"], rules.Vec((b, *o, n, *i)))
+    g, a, k, c = eqs.index("g", b), eqs.indices("a", o), eqs.index("k", n), eqs.indices("c", i)
+    eqs.define(
+        rest[g, *a, k, *c],
+        where(
+            and_(mode == "circular", lt(k, first[g] + m - n)),
+            lambda: update[g, *a, clamp(k - first[g] + n, 0, m - 1), *c],
+            lambda: x[g, *a, k, *c],
+        ),
+        "specs/scatter.yaml:109: update[g, *a, clamp(k - first[g] + n, 0, m - 1), *c]",
+    )
     g, a, k, c = eqs.index("g", b), eqs.indices("a", o), eqs.index("k", n), eqs.indices("c", i)
     eqs.define(
         y[g, *a, k, *c],
         where(
-            and_(ge(at_[g, k], 0), lt(at_[g, k], m)),
-            lambda: update[g, *a, clamp(at_[g, k], 0, m - 1), *c],
-            lambda: x[g, *a, k, *c],
+            and_(ge(k, first[g]), lt(k, first[g] + m)),
+            lambda: update[g, *a, clamp(k - first[g], 0, m - 1), *c],
+            lambda: rest[g, *a, k, *c],
         ),
-        "specs/scatter.yaml:109: update[g, *a, clamp(at[g, k], 0, m - 1), *c]",
+        "specs/scatter.yaml:111: update[g, *a, clamp(k - first[g], 0, m - 1), *c]",
     )
 
 
-# specs/scatter.yaml:128
+# specs/scatter.yaml:131
 def sparse_to_dense_kernel(eqs: Equations, bound: Bound) -> None:
     shape, k, q = bound.shape, bound.k, bound.q
     index, values, value, y = eqs.tensor("index"), eqs.tensor("values"), eqs.tensor("value"), eqs.tensor("y")
     i = eqs.indices("i", shape)
-    eqs.define(y[*i], value[()], "specs/scatter.yaml:137")
+    eqs.define(y[*i], value[()], "specs/scatter.yaml:140")
     j = eqs.index("j", k)
     eqs.update(
         y[*(wrap(p0, shape_) for p0, shape_ in zip((widened(index[j, l]) for l in rules.range_(q)), shape))],
         "set",
         values[j],
-        "specs/scatter.yaml:138: y[*wrap([index[j, l] for l in range(q)], shape)] = values[j]",
+        "specs/scatter.yaml:141: y[*wrap([index[j, l] for l in range(q)], shape)] = values[j]",
     )

@@ -44,7 +44,7 @@ def scatter_elements_16(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/scatter.yaml:114
+# specs/scatter.yaml:117
 def tensor_scatter_24(n: OnnxNode) -> Sequence[Value]:
     return [
         api.tensor_scatter(

@@ -92,7 +92,7 @@ TENSOR_SCATTER = OpDef(
     moves=("T",),
 )
 
-# specs/scatter.yaml:128
+# specs/scatter.yaml:131
 STATIC_SPARSE_TO_DENSE = OpDef(
     name="sparse_to_dense",
     variant="static",
@@ -110,7 +110,7 @@ STATIC_SPARSE_TO_DENSE = OpDef(
     relation=relations.sparse_to_dense_relation,
     kernel=kernels.sparse_to_dense_kernel,
     summary="A tensor of one value, but for the places that rows of indices name, which have values of their own.",
-    source="specs/scatter.yaml:128",
+    source="specs/scatter.yaml:131",
     moves=("T",),
 )
 DYN_SPARSE_TO_DENSE = OpDef(
@@ -130,6 +130,6 @@ DYN_SPARSE_TO_DENSE = OpDef(
     relation=relations.sparse_to_dense_relation,
     kernel=kernels.sparse_to_dense_kernel,
     summary="A tensor of one value, but for the places that rows of indices name, which have values of their own.",
-    source="specs/scatter.yaml:128",
+    source="specs/scatter.yaml:131",
     moves=("T",),
 )

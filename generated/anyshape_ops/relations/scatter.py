@@ -61,7 +61,7 @@ def tensor_scatter_relation(rule: Rule, *, x: Vec, update: Vec, index: Vec | Non
     return rule.bind(outputs={"y": x}, m=m, n=n, mode=mode, b=b, o=o, i=i, axis=axis)
 
 
-# specs/scatter.yaml:128
+# specs/scatter.yaml:131
 def sparse_to_dense_relation(rule: Rule, *, index: Vec, values: Vec, value: Vec | None, shape: Any) -> Bound:
     rule.require(eq(len(index), 2), lambda: f"index must have rank 2, got rank {len(index)}")
     rule.require(eq(len(values), 1), lambda: f"values must have rank 1, got rank {len(values)}")

@@ -238,7 +238,7 @@ def tensor_scatter_case(d: Draw) -> Case:
     )
 
 
-# specs/scatter.yaml:111
+# specs/scatter.yaml:114
 def tensor_scatter_reference(x: Any, update: Any, index: Any, axis: Any, mode: Any) -> Any:
     return (
         lambda y, at: (
@@ -265,21 +265,21 @@ TENSOR_SCATTER = Property(
             {},
             {"y": Given((2, 4, 3))},
             None,
-            "specs/scatter.yaml:116",
+            "specs/scatter.yaml:119",
         ),
         Example(
             {"x": Given((2, 4, 3)), "update": Given((2, 2, 3)), "index": Given(value=(3, 0))},
             {"mode": "circular"},
             {"y": Given((2, 4, 3))},
             None,
-            "specs/scatter.yaml:117",
+            "specs/scatter.yaml:120",
         ),
         Example(
             {"x": Given((2, 4, 3)), "update": Given((2, 2, 3))},
             {"mode": "linear"},
             {"y": Given((2, 4, 3))},
             None,
-            "specs/scatter.yaml:118",
+            "specs/scatter.yaml:121",
         ),
         Example(
             {
@@ -290,49 +290,49 @@ TENSOR_SCATTER = Property(
             {"mode": "circular"},
             {"y": Given(value=(((1,), (7,), (8,)),))},
             None,
-            "specs/scatter.yaml:119",
+            "specs/scatter.yaml:122",
         ),
-        Example({"x": Given((2, 4, 3)), "update": Given((2, 5, 3))}, {}, {}, "do not fit", "specs/scatter.yaml:121"),
+        Example({"x": Given((2, 4, 3)), "update": Given((2, 5, 3))}, {}, {}, "do not fit", "specs/scatter.yaml:124"),
         Example(
             {"x": Given(value=(((1,), (2,)),)), "update": Given(value=(((7,),),)), "index": Given(value=(2,))},
             {},
             {},
             "a block of",
-            "specs/scatter.yaml:122",
+            "specs/scatter.yaml:125",
         ),
         Example(
             {"x": Given(value=(((1,), (2,)),)), "update": Given(value=(((7,),),)), "index": Given(value=(-1,))},
             {},
             {},
             "a block of",
-            "specs/scatter.yaml:123",
+            "specs/scatter.yaml:126",
         ),
         Example(
             {"x": Given(value=(((1,), (2,)),)), "update": Given(value=(((7,),),)), "index": Given(value=(1,))},
             {},
             {"y": Given(value=(((1,), (7,)),))},
             None,
-            "specs/scatter.yaml:124",
+            "specs/scatter.yaml:127",
         ),
         Example(
             {"x": Given((1, 2, 1)), "update": Given((1, 2, 1))},
             {},
             {"y": Given((1, 2, 1))},
             None,
-            "specs/scatter.yaml:125",
+            "specs/scatter.yaml:128",
         ),
-        Example({"x": Given((4, 3)), "update": Given((4, 3))}, {}, {}, "that of the batches", "specs/scatter.yaml:126"),
+        Example({"x": Given((4, 3)), "update": Given((4, 3))}, {}, {}, "that of the batches", "specs/scatter.yaml:129"),
     ),
     "specs/scatter.yaml:95",
     asserts=(
         Refusal(r"axis 0 is that of the batches", "specs/scatter.yaml:103"),
         Refusal(r".* entries do not fit into .*", "specs/scatter.yaml:104"),
     ),
-    reference_source="specs/scatter.yaml:111",
+    reference_source="specs/scatter.yaml:114",
 )
 
 
-# specs/scatter.yaml:128
+# specs/scatter.yaml:131
 def sparse_to_dense_case(d: Draw) -> Case:
     k = d.dim("k")
     q = d.dim("q")
@@ -344,7 +344,7 @@ def sparse_to_dense_case(d: Draw) -> Case:
     )
 
 
-# specs/scatter.yaml:139
+# specs/scatter.yaml:142
 def sparse_to_dense_reference(index: Any, values: Any, value: Any, shape: Any) -> Any:
     return (
         lambda y: ([y.__setitem__(tuple(i), v) for i, v in zip(index, values)], y)[1]
@@ -361,31 +361,31 @@ SPARSE_TO_DENSE = Property(
             {"shape": (2, 2)},
             {"y": Given(value=((0, 5), (6, 0)))},
             None,
-            "specs/scatter.yaml:141",
+            "specs/scatter.yaml:144",
         ),
         Example(
             {"index": Given((0, 1)), "values": Given((0,)), "value": Given(())},
             {"shape": (3,)},
             {"y": Given((3,))},
             None,
-            "specs/scatter.yaml:142",
+            "specs/scatter.yaml:145",
         ),
         Example(
             {"index": Given((0, 1)), "values": Given((0,))},
             {"shape": (-1,)},
             {},
             "no negative dims",
-            "specs/scatter.yaml:143",
+            "specs/scatter.yaml:146",
         ),
         Example(
             {"index": Given((0, 1)), "values": Given((0,))},
             {"shape": (0,)},
             {"y": Given((0,))},
             None,
-            "specs/scatter.yaml:144",
+            "specs/scatter.yaml:147",
         ),
     ),
-    "specs/scatter.yaml:128",
-    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/scatter.yaml:135"),),
-    reference_source="specs/scatter.yaml:139",
+    "specs/scatter.yaml:131",
+    asserts=(Refusal(r"a shape has no negative dims, got .*", "specs/scatter.yaml:138"),),
+    reference_source="specs/scatter.yaml:142",
 )

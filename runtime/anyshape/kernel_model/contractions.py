@@ -16,7 +16,7 @@ from anyshape.equations.expr import Apply, Expr, Reduce, Var
 
 SUMS = frozenset((F32, F64, I32, I64))
 """The dtypes in which the matrix product adds up."""
-WIDENED = frozenset(((F16, F32), (BF16, F32)))
+WIDENED = frozenset(((F16, F32), (BF16, F32), (I8, F32)))
 """Dtypes of memory that the matrix product reads, each with the dtype that it widens them to."""
 
 BYTES = frozenset((I8, U8))

@@ -6,13 +6,13 @@ move: a map whose value is one read, so that its index map can be folded into it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from anyshape.equations.builder import Equation
-from anyshape.equations.expr import Apply, Read, Reduce, Tensor, Var
+from anyshape.equations.expr import Apply, Expr, Read, Reduce, Tensor, Var
 from anyshape.equations.traversal import walk
-from anyshape.kernel_model.contractions import EXPRESSIONS, contraction_of
+from anyshape.kernel_model.contractions import EXPRESSIONS, as_stored, contraction_of
 from anyshape.kernel_model.costs import cost_of
 
 
@@ -37,13 +37,14 @@ def _kind_of(q: Equation) -> KernelKind:
         return KernelKind.CONTRACTION
     if reductions:
         return KernelKind.ROW
-    value = q.value
-    plain = (
-        isinstance(value, Read)
-        and value.outside is None
-        and not any(isinstance(e, Read) for i in value.index for e in walk(i))
-    )
-    return KernelKind.MOVE if plain else KernelKind.MAP
+    return KernelKind.MOVE if _is_move(q.value) else KernelKind.MAP
+
+
+def _is_move(value: Expr) -> bool:
+    """Whether a value is one read, at a place that is no data."""
+    if not isinstance(value, Read) or value.outside is not None:
+        return False
+    return not any(isinstance(e, Read) for i in value.index for e in walk(i))
 
 
 def is_cheap(equations: Iterable[Equation]) -> bool:
@@ -55,6 +56,28 @@ def is_cheap(equations: Iterable[Equation]) -> bool:
         ):
             return False
     return True
+
+
+def widens(equations: Iterable[Equation]) -> bool:
+    """Whether the equations only move elements and widen them, as a matrix product does with what it reads."""
+    widened = moved = True
+    for q in equations:
+        stored = as_stored(EXPRESSIONS, q.value)
+        widened = widened and (stored is not q.value or _is_move(q.value))
+        moved = moved and stored is q.value
+    return widened and not moved
+
+
+def reads_as_columns(equations: Sequence[Equation], t: Tensor) -> bool:
+    """Whether the only equation is a contraction whose columns, in which the result is contiguous, are a tensor's and not the other
+    factor's."""
+    total = equations[0].value
+    product = contraction_of(EXPRESSIONS, total) if len(equations) == 1 else None
+    if product is None:
+        return False
+    column = equations[0].index[-1]
+    ours = [any(isinstance(e, Read) and e.tensor is t for e in walk(x)) for x in product.factors]
+    return isinstance(column, Var) and [column in x.free for x in product.factors] == ours
 
 
 def looks_up(equations: Iterable[Equation]) -> bool:

@@ -30,7 +30,8 @@ Compute = Callable[[Node], Sequence[Array] | None]
 """The results of a call on constants, by kernels; None where that cannot be, or where the call is refused."""
 
 FOLD_ELEMENTS = 1 << 24
-"""Constants are folded into others of at most this many elements; a larger one stays an op of the program."""
+"""Constants are folded into others of at most this many elements, or of no more bytes than they have themselves, as weights that are laid
+out otherwise; a larger one stays an op of the program."""
 FOLD_ITERATIONS = 1 << 25
 """The most elements, those summed over included, of the arrays of an equation that only the interpreter can compute."""
 FOLD_OPERATIONS = 5000
@@ -79,8 +80,7 @@ class FoldConstants:
             or not all(v is None or v.is_constant for v in node.inputs)
         ):
             return None
-        sizes = [dims.bounds(v.type.count())[1] for v in node.outputs]
-        if sum(n if n is not None else FOLD_ELEMENTS + 1 for n in sizes) > FOLD_ELEMENTS:
+        if not _is_small_enough(node):
             return None
         if node.op.view:
             source = node.grouped_inputs()[next(iter(node.op.view.values()))]
@@ -118,6 +118,16 @@ class FoldConstants:
         except _TakesLong:
             pass
         return None if compute is None else compute(node)
+
+
+def _is_small_enough(node: Node) -> bool:
+    counts = [dims.bounds(v.type.count())[1] for v in node.outputs]
+    known = [n for n in counts if n is not None]
+    if len(known) < len(counts):
+        return False
+    computed = sum(n * v.type.dtype.itemsize for n, v in zip(known, node.outputs, strict=True))
+    of = sum(v.constant.nbytes for v in node.data_inputs if v is not None and v.constant is not None)
+    return sum(known) <= FOLD_ELEMENTS or computed <= of
 
 
 def _results(arrays: Mapping[Tensor, Array], outs: Mapping[str, Any]) -> Sequence[Array]:

@@ -23,8 +23,10 @@ from anyshape.kernel_model.forms import (
     permutes,
     puts_rows,
     reads_along,
+    reads_as_columns,
     reads_by_data,
     sees_windows,
+    widens,
 )
 from anyshape.kernel_model.left_operand import MOST_BESIDE
 from anyshape.kernel_model.rows import by_rows, has_own_rows, multiplies_rows
@@ -174,6 +176,16 @@ def _is_one_move(e: Edge) -> bool:
     return e.is_private and len(e.producer.equations) == len(moves)
 
 
+def _is_widened_as_read(e: Edge) -> bool:
+    """Whether the contraction reads the numbers as they are before they are widened, as its columns; those of its rows it would pack, and
+    then could read nothing else in place."""
+    return (
+        widens(e.producer.equations)
+        and _is_one_move(e)
+        and reads_as_columns(e.stated.equations[e.node], e.stated.tensors[e.value])
+    )
+
+
 def _is_read_once_a_row(e: Edge) -> bool:
     """Whether nothing is computed twice for a row: it only moves, or its domain is that of the rows. Where windows read each element at
     every tap, it has to be cheap."""
@@ -216,8 +228,12 @@ def _across_views(e: Edge) -> Groups | None:
 
 
 def _move_behind_views(e: Edge) -> Groups | None:
+    """The groups, if the first one only moves elements, or widens them too and the contraction has them as its columns."""
     groups = _across_views(e)
-    return groups if groups is not None and groups[0].kind is KernelKind.MOVE else None
+    if groups is None or groups[0].kind is KernelKind.MOVE:
+        return groups
+    columns = reads_as_columns(e.stated.equations[e.node], e.stated.tensors[e.value])
+    return groups if columns and widens(groups[0].equations) else None
 
 
 def _side_by_side(e: Edge) -> Groups | None:
@@ -277,6 +293,12 @@ RULES = (
         _is_one_move,
     ),
     _pair(
+        "widening before a contraction",
+        "numbers of fewer bits that a contraction alone reads, as its columns, are widened as it reads them, moved or not",
+        ("map", "contraction"),
+        _is_widened_as_read,
+    ),
+    _pair(
         "prologue of rows",
         "a move, or a map of the rows' own domain, that a reduction alone reads is computed as it is read; under a window if it is cheap",
         ("move map", "row"),
@@ -298,9 +320,9 @@ RULES = (
     ),
     FusionRule(
         name="move behind views",
-        description="a move that a contraction alone reads, through views, is in its strides: keys repeated for each head of a group",
+        description="moves and widenings a contraction alone reads through views are in its strides: keys repeated for a group's heads",
         when=RuleStage.VIEW,
-        producers=_kinds("move"),
+        producers=_kinds("move map"),
         consumers=_kinds("contraction"),
         joins=_move_behind_views,
     ),

@@ -29,8 +29,17 @@ KERNEL_ARGUMENTS = [
 
 
 def widened(f: FunctionBuilder, a: Val, to: Type) -> Val:
-    """Widens elements from memory to the type of the sums: floats of 16 bits to f32."""
+    """Widens elements from memory to the type of the sums: floats of 16 bits, and bytes with a sign, to f32."""
+    if to.is_float and not a.type.is_float:
+        return f.convert("sitofp", a, to.scalar)
     return half.widen(f, a) if a.type.is_half and not to.is_half else a
+
+
+def narrowed(f: FunctionBuilder, a: Val, to: Type) -> Val:
+    """What `widened` made wider, as it was in memory."""
+    if a.type.is_float and not to.is_float:
+        return f.convert("fptosi", a, to.scalar)
+    return half.shorten(f, a, to) if to.is_half and not a.type.is_half else a
 
 
 def multiply_add(f: FunctionBuilder, a: Val, b: Val, total: Val) -> Val:

@@ -44,10 +44,10 @@ from .transposition import emit_transpose, transpose_name
 
 ELEMENTS = (F32, F64, I32, I64)
 """Element types that have kernels. Narrower ones are computed in one of these."""
-STORED = (F16, BF16)
+STORED = (F16, BF16, I8)
 """Types that operands of f32 products may have in memory: kernels of their own widen B as they read it, packers A as they pack it."""
-CODES = (I8,)
-"""Types whose products are those of words: bytes."""
+CODES = (I8.vector(4),)
+"""Types whose products are those of words: bytes in sums of i32, which are moved by this library too."""
 PAIRED = (BF16.vector(2),)
 """Types whose products are those of words, from operands of f32: pairs of bf16."""
 TILED = (BF16.vector(WORDS), I8.vector(WORDS))
@@ -75,8 +75,8 @@ def library_module(target: Target, element: Type) -> Module:
             emit_kernels(module, tiles, words=WordKernels(table_of(a_unsigned), step))
         for side in SIDES:
             emit_pack_codes(module, tiles, side)
-        emit_transpose(module, element)
-        emit_thin(module, element)
+        emit_transpose(module, element.scalar)
+        emit_thin(module, element.scalar)
         return module
     if element in PAIRED:
         tiles = tiles_for(target, F32)
@@ -156,7 +156,7 @@ def symbols_of(element: Type) -> tuple[str, ...]:
         tables = table_name(F32, element), keeping_name(F32, element)
         return (*tables, pack_name(element, F32), pack_name(element), pack_all_name(element))
     if element in CODES:
-        return (*map(table_of, (False, True)), *map(pack_codes_name, SIDES), *_moving(element))
+        return (*map(table_of, (False, True)), *map(pack_codes_name, SIDES), *_moving(element.scalar))
     if element in PAIRED:
         return TABLE, PACK
     if element in TILED:
@@ -171,7 +171,7 @@ def _moving(element: Type) -> tuple[str, ...]:
     return transpose_name(element), join_name(element), part_name(element)
 
 
-_BY_DTYPE = {"float32": F32, "float64": F64, "int32": I32, "int64": I64, "float16": F16, "bfloat16": BF16}
+_BY_DTYPE = {"float32": F32, "float64": F64, "int32": I32, "int64": I64, "float16": F16, "bfloat16": BF16, "int8": I8}
 
 
 def packer_of(dtype: np.dtype[Any], tiles: Tiles, target: Target) -> int | None:

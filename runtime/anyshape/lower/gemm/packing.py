@@ -24,7 +24,7 @@ from ..llvm.builder import FunctionBuilder, Module
 from ..llvm.transpose import transpose
 from ..llvm.types import BF16, I8, I64, PTR, VOID, Type, Val, ValLike, const
 from .background_packing import collecting, zeros
-from .kernel_arguments import widened
+from .kernel_arguments import narrowed, widened
 from .tiles import Tiles
 
 PACK_ARGUMENTS = [
@@ -61,7 +61,7 @@ class _Conversion:
     def convert(self, f: FunctionBuilder, value: Val) -> Val:
         if self.rounds:
             return half.widen(f, half.shorten(f, value, BF16))
-        return half.shorten(f, value, self.to) if self.to.is_half and not value.type.is_half else value
+        return narrowed(f, value, self.to)
 
 
 def emit_pack(

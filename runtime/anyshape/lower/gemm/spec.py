@@ -128,8 +128,8 @@ class ContractionSpec:
     segments: Segments | None = None
     a_stored: Type | None = None
     b_stored: Type | None = None
-    """What a `Strided` A, and a B that is not `Packed`, are in memory, if that is narrower than `element`: floats of 16 bits for f32.
-    A, which is always packed then, is widened while it is packed, B by the kernels as they read it."""
+    """What a `Strided` A, and a B that is not `Packed`, are in memory, if that is narrower than `element`: floats of 16 bits, or bytes, for
+    f32. A, which is always packed then, is widened while it is packed, B by the kernels as they read it."""
 
     words: OperandWords | None = None
     """What is multiplied in place of elements: words of bytes where `element` is i32, of bf16 where it is f32. Strides count what is in

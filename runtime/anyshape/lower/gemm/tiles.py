@@ -156,6 +156,6 @@ def scratch_bytes(
     return total
 
 
-def panel_bytes(tiles: Tiles, n: Any, k: Any) -> Any:
-    """Bytes that `emit_panels` writes, as an int or a dim."""
-    return ((n + (tiles.columns - 1)) * k + tiles.slack) * tiles.element.bytes
+def panel_bytes(tiles: Tiles, n: Any, k: Any, stored: Type | None = None) -> Any:
+    """Bytes that `emit_panels` writes of elements that memory has as `stored`, as an int or a dim."""
+    return ((n + (tiles.columns - 1)) * k + tiles.slack) * (stored or tiles.element).bytes

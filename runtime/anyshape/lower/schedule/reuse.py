@@ -2,6 +2,7 @@
 
 In: phases. Out: pairs (result, operand) that may be one piece of memory. A pair is safe when every load of the operand comes before the
 store of the result that overwrites the element: in the loop of the store at the store's own address, or in an earlier loop of the same row.
+A result that several phases write in pieces is safe if these are disjoint, and each phase so reads what it overwrites itself.
 What cannot be shown from addresses is left out. Kernels promise nothing about aliasing to LLVM, and all parts of a kernel write rows of
 their own, so that nothing else can come in between.
 """
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from anyshape.dims import Dim, Size
 from anyshape.equations import Tensor
+from anyshape.lower.analyse.disjoint import are_disjoint
 from anyshape.lower.ir.dag import Access, Affine, DagNode, Load, LoopVar, Reduction, affine
 from anyshape.lower.ir.stores import Ordered, Store
 from anyshape.lower.schedule.products import Product
@@ -47,25 +49,30 @@ def reuse_pairs(phases: Sequence[Phase], operands: Sequence[object], outputs: Se
     for p in phases:
         for s in () if isinstance(p, Ordered) else p.stores:
             stored.setdefault(s.access.tensor, []).append((p, s))
-    by_phase: dict[Phase, list[tuple[int, Tensor]]] = {}
+    by_phases: dict[frozenset[Phase], list[tuple[int, Tensor]]] = {}
     for j, operand in enumerate(operands):
-        if isinstance(operand, Tensor) and len(readers.get(operand, ())) == 1:
-            by_phase.setdefault(next(iter(readers[operand])), []).append((j, operand))
+        if isinstance(operand, Tensor) and readers.get(operand):
+            by_phases.setdefault(frozenset(readers[operand]), []).append((j, operand))
     by_size: list[tuple[int, int]] = []
     by_shape: list[tuple[int, int]] = []
     for k, result in enumerate(outputs):
-        own = stored.get(result, ())
-        if len(own) != 1 or not own[0][1].access.is_plain:
+        pieces = stored.get(result, ())
+        own = dict(pieces)
+        addresses = [s.access.address for _, s in pieces]
+        if (
+            len(own) < len(pieces)
+            or not all(s.access.is_plain for s in own.values())
+            or not are_disjoint(addresses, result.shape)
+        ):
             continue
-        ((phase, store),) = own
-        for j, operand in by_phase.get(phase, ()):
+        for j, operand in by_phases.get(frozenset(own), ()):
             if not _same_width(operand, result):
                 continue
             equal = _equal_dims(operand, result)
-            if loads.is_safe(phase, operand, store):
+            if all(loads.is_safe(phase, operand, store) for phase, store in own.items()):
                 by_size.append((k, j))
                 by_shape += [(k, j)] if equal is not None else []
-            elif equal and loads.is_safe(phase, operand, store, equal):
+            elif equal and all(loads.is_safe(phase, operand, store, equal) for phase, store in own.items()):
                 by_shape.append((k, j))
     return ReusePairs(tuple(by_size), tuple(by_shape))
 

@@ -151,7 +151,7 @@ class _ProductEmission:
                 n, k = ctx.sizes.of(p.n.extent), ctx.sizes.of(p.k.extent)
                 gemm.emit_word_panels(ctx.f, self.element, p.words, self.right(b, None), (n, k), scratch)
                 return scratch
-            scratch = self.ctx.memory.take(gemm.panel_bytes(self.tiles, p.n.extent, p.k.extent))
+            scratch = self.ctx.memory.take(gemm.panel_bytes(self.tiles, p.n.extent, p.k.extent, self.b_type))
             sizes = ctx.sizes.of(all_rows), ctx.sizes.of(p.n.extent), ctx.sizes.of(p.k.extent)
             along_k = ctx.f.i64(self.stride(a.address, p.k))
             gemm.emit_panels(

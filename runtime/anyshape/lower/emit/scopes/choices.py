@@ -10,17 +10,18 @@ library, in pieces: where the processor has an instruction for it, memory that i
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from anyshape import dims
 from anyshape.dims import Size
+from anyshape.equations import Tensor
 from anyshape.lower.analyse.empty_iterations import conditions_of
 from anyshape.lower.emit.loops.empty_loops import Spans
 from anyshape.lower.emit.loops.inner_loop import emit_loop
 from anyshape.lower.emit.loops.nest import nest, vector_range, vector_share
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
-from anyshape.lower.ir.dag import DagNode, Load, LoopVar, Operation, affine
+from anyshape.lower.ir.dag import DagNode, Load, LoopVar, Operation, affine, walk
 from anyshape.lower.ir.padded import padded_load
 from anyshape.lower.ir.stores import Store
 from anyshape.lower.llvm.builder import FunctionBuilder
@@ -78,9 +79,10 @@ def emit_choices(ctx: KernelContext, scope: Scope, store: Store, tiers: Sequence
         if stays is None:
             nest(ctx, outer, body, split=split)
             return
-        condition, holds = stays
+        conditions, holds = stays
         with ctx.levels.when(holds, certain=True):
-            nest(ctx, outer, body, split=split, spans=Spans(ctx, outer, where=condition))
+            for condition in conditions:
+                nest(ctx, outer, body, split=split, spans=Spans(ctx, outer, where=condition))
         with ctx.levels.when(ctx.f.not_(holds), certain=True):
             nest(ctx, outer, body, split=split)
 
@@ -99,16 +101,19 @@ def emit_choices(ctx: KernelContext, scope: Scope, store: Store, tiers: Sequence
 
 def _stays_elsewhere(
     ctx: KernelContext, store: Store, along: LoopVar, outer: Sequence[LoopVar]
-) -> tuple[DagNode, Val] | None:
-    """A condition, and whether rows that it does not hold for are copied onto themselves: operand and result are the same memory, with the
-    same steps. None where such rows are no copies of elements at the same place, or where the condition tells no range."""
-    choice, f = _choice(store.value, along), ctx.f
-    if choice is None or padded_load(store.value) is not None:
-        return None
-    condition, _, other = choice
+) -> tuple[Sequence[DagNode], Val] | None:
+    """Conditions, and whether rows that none of them holds for are copied onto themselves: operand and result are the same memory, with
+    the same steps. None where such rows are no copies of elements at the same place, where a condition tells no range, or where a row for
+    which two of them hold, which is then stored twice, is computed of what it overwrites."""
+    f = ctx.f
+    chosen, conditions, other = _chosen(store.value, along)
     padded = padded_load(other)
     load = other if padded is None else padded.load
-    if not isinstance(load, Load) or not conditions_of(condition) or load.dtype != store.access.tensor.dtype:
+    if not isinstance(load, Load) or not conditions or load.dtype != store.access.tensor.dtype:
+        return None
+    if not all(map(conditions_of, conditions)) or (
+        len(chosen) > 1 and load.access.tensor in _tensors([*chosen, *conditions])
+    ):
         return None
     source, to = load.access, store.access
     by_variable = {affine([(v, 1)], 0): v for v in (*outer, along)}
@@ -121,7 +126,22 @@ def _stays_elsewhere(
     same = [f.compare("eq", ctx.sizes.of(a), ctx.sizes.of(b)) for a, b in pairs if dims.eq(a, b) is not True]
     whole = [f.compare("ge", ctx.sizes.of(n), ctx.sizes.of(v.extent)) for n, v in within if v is not None]
     bases = f.compare("eq", ctx.memory.base(source.tensor), ctx.memory.base(to.tensor))
-    return condition, functools.reduce(f.and_, (*same, *whole), bases)
+    return conditions, functools.reduce(f.and_, (*same, *whole), bases)
+
+
+def _chosen(n: DagNode, along: LoopVar) -> tuple[list[DagNode], list[DagNode], DagNode]:
+    """What is chosen, one by one, the conditions for it, and the value where none of them holds."""
+    chosen, conditions, choice = [], [], _choice(n, along)
+    while choice is not None and padded_load(n) is None:
+        condition, yes, n = choice
+        chosen.append(yes)
+        conditions.append(condition)
+        choice = _choice(n, along)
+    return chosen, conditions, n
+
+
+def _tensors(values: Iterable[DagNode]) -> set[Tensor]:
+    return {n.access.tensor for n in walk(values) if isinstance(n, Load)}
 
 
 def _joined(
