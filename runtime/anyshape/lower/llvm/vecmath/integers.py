@@ -1,17 +1,21 @@
 """Integer division that cannot trap: x / 0 is 0 with remainder 0, and the lowest number divided by -1 wraps to itself.
 
-In: integer values of one type. Out: the same type. The quotient of vectors is made by an f64 division, which is exact for integers of
-up to 53 bits and, unlike integer division, exists for vectors; of integers of 64 bits where all lanes have fewer than `SHORT`.
+In: integer values of one type. Out: the same type. The quotient of vectors is made by a division of floats, which unlike that of integers
+exists for vectors: in f32 for 16 bits, in f64 for 32, and for 64 where all lanes have fewer than `SHORT`.
 """
 
 from __future__ import annotations
 
 from ..builder import FunctionBuilder
-from ..types import F64, I32, Val, ValLike, const
+from ..types import F32, F64, I32, Val, ValLike, const
 from .rounding import trunc
 
 SHORT = 50
 """Bits of a magnitude that is converted to f64 and back by adding `_SHIFT`, as processors do that have no instruction for it."""
+_ABOVE_ONE = 1 + 2.0**-50
+"""Over a divisor of 32 bits, in f64, it is what a dividend of 32 bits is multiplied by: that quotient is never below the exact one, since two
+roundings take less than 2**-50 of it, nor above by as much as the distance from the next whole number, 1 over the divisor. Code generation moves it
+out of a loop that has one divisor."""
 _SHIFT = 1.5 * 2.0**52
 _SHIFT_BITS = 0x4338000000000000
 
@@ -35,9 +39,9 @@ def _quotient(f: FunctionBuilder, a: Val, b: Val, unsigned: bool) -> Val:
     to_float, to_int = ("uitofp", "fptoui") if unsigned else ("sitofp", "fptosi")
     if bits < 32:
         widen = "zext" if unsigned else "sext"
-        a32, b32 = f.convert(widen, a, I32), f.convert(widen, b, I32)
-        return f.convert("trunc", _quotient(f, a32, b32, False), a.type)
-    ratio = f.fdiv(f.convert(to_float, a, F64), f.convert(to_float, b, F64))
+        x, y = (f.convert("sitofp", f.convert(widen, v, I32), F32) for v in (a, b))
+        return f.convert("trunc", f.convert("fptosi", f.fdiv(x, y), I32), a.type)
+    ratio = f.mul(f.convert(to_float, a, F64), f.fdiv(_ABOVE_ONE, f.convert(to_float, b, F64)))
     return f.convert(to_int, ratio, I32)
 
 
@@ -63,9 +67,10 @@ def trunc_div(f: FunctionBuilder, a: ValLike, b: ValLike, unsigned: bool = False
 
 
 def trunc_mod(f: FunctionBuilder, a: ValLike, b: ValLike, unsigned: bool = False) -> Val:
-    """The remainder with the sign of a (C)."""
+    """The remainder with the sign of a (C), which of a divisor of -1 is that of 1."""
     x, y = f.pair(a, b)
-    safe = _safe(f, x, y, unsigned)
+    trivial = f.compare("eq", y, 0) if unsigned else f.compare("lt", f.add(y, 1), 2, unsigned=True)
+    safe = f.select(trivial, const(y.type, 1), y)
     return f.sub(x, f.mul(_quotient(f, x, safe, unsigned), safe))
 
 
