@@ -74,8 +74,9 @@ def at_least_keeping_nan(f: FunctionBuilder, x: Val, low: float) -> Val:
 
 
 def fmod(f: FunctionBuilder, a: ValLike, b: ValLike, floored: bool = False) -> Val:
-    """The exact remainder, with the sign of `a` (C), or of `b` if `floored` (Python). Vectors of 32 bits are divided as they are, or as floats
-    of 64 where a quotient is too large for that; where it is too large for both, and for floats of 64 bits, libm is called for each lane."""
+    """The exact remainder, with the sign of `a` (C), or of `b` if `floored` (Python). Vectors of 32 bits are divided as they are, or as
+    floats of 64 where a quotient is too large for that. Where it is too large for both, and for floats of 64 bits, libm is called for each
+    lane."""
     x, y = f.pair(a, b)
     rest = _remainder(f, x, y) if x.type.bits == F32.bits and x.type.lanes else f.binary("frem", x, y)
     if not floored:
