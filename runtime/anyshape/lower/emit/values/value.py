@@ -24,6 +24,7 @@ from anyshape.lower.emit.values.failure_report import ReportedElements
 from anyshape.lower.emit.values.levels import Buffer, Levels
 from anyshape.lower.emit.values.memory import Memory
 from anyshape.lower.emit.values.neighbours import Window, from_window
+from anyshape.lower.emit.values.positions import compared_lanes
 from anyshape.lower.emit.values.sizes import SizeTable
 from anyshape.lower.ir.dag import (
     Access,
@@ -150,6 +151,9 @@ class Values:
             looked_up = self._decoded(n, copy)
         if looked_up is not None:
             return looked_up
+        lanes = compared_lanes(self, n, copy) if self.varies(n) else None
+        if lanes is not None:
+            return lanes
         wide = n.dtype.is_float and n.dtype.bits >= 32
         if n.name == "div" and wide and self._by_reduction(n):
             return self.f.mul(*self._level(self.of(n.args[0], copy), self.reciprocal(n.args[1], copy)))
