@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anyshape.dtypes import I64 as INT64
-from anyshape.lower.ir.dag import DagNode, LoopIndex, Operation, SizeValue
+from anyshape.lower.ir.dag import DagNode, Load, LoopIndex, Operation, Reduction, SizeValue, walk
 from anyshape.lower.llvm.types import I32, Val, const_vector
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def compared_lanes(values: Values, n: Operation, copy: int) -> Val | None:
         return None
     left, right = n.args
     for op, position, limit in ((n.name, left, right), (_SWAPPED[n.name], right, left)):
-        if not values.varies(limit) and _is_step_of_lanes(values, position):
+        if _is_known(limit) and not values.varies(limit) and _is_step_of_lanes(values, position):
             lanes = values.vector.lanes
             places = const_vector(I32, list(range(copy * lanes, (copy + 1) * lanes)))
             return values.f.compare(op, places, _distance(values, n, position, limit))
@@ -58,6 +58,11 @@ def _clamped(values: Values, limit: DagNode) -> Val:
                 ("clamped", limit), f.smax(f.smin(values.of(limit), _FARTHEST), -_FARTHEST)
             )
     return clamped
+
+
+def _is_known(limit: DagNode) -> bool:
+    """Whether no element is read for it: the distance of what is read is not known ahead of a loop, and a vector of it is had at once."""
+    return not any(isinstance(n, Load | Reduction) for n in walk([limit]))
 
 
 def _is_position(n: DagNode) -> bool:
