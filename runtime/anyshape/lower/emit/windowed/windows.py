@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial, reduce
 
 from anyshape.lower.analyse.windows import ROOM, Staged, Windows
@@ -28,6 +29,8 @@ FEW = 4
 """Rows of results that are left over, and those of a block where registers are few."""
 REGISTERS = 16
 """Registers that hold the sums of few rows only."""
+HALVED = 32
+"""Bytes of the vectors whose halves are not used for short rows."""
 
 
 def emit_windows(ctx: KernelContext, scope: Scope) -> None:
@@ -39,11 +42,28 @@ def emit_windows(ctx: KernelContext, scope: Scope) -> None:
     results = _PlaneResults(ctx, scope, windows)
     planes = [v for v in results.stores[0].variables if v not in results.positions]
 
+    def emitted(_: Sequence[Val]) -> None:
+        for lanes, fits in _widths(ctx, results):
+            with nullcontext() if fits is None else ctx.levels.when(fits):
+                _PlaneResults(replace(ctx, lanes=lanes), scope, windows).emit()
+
     def copied(carried: Sequence[Val]) -> list[Val]:
         fill(ctx, windows.staged, pads=False)
         return [*carried]
 
-    over_copied_planes(ctx, planes, windows.staged, [], copied, lambda _: results.emit())
+    over_copied_planes(ctx, planes, windows.staged, [], copied, emitted)
+
+
+def _widths(ctx: KernelContext, results: _PlaneResults) -> list[tuple[int, Val | None]]:
+    """How many lanes vectors of results have, and where: half of those of 512 bits where a row of results fills no more, since some processors
+    execute these as two halves, and all read twice as many of them across two lines of the cache."""
+    f, extent, lanes = ctx.f, ctx.sizes.of(results.positions[-1].extent), ctx.lanes
+    if f.target.vector_bytes <= HALVED or len(results.taps) < 2:
+        return [(lanes, None)]
+    if extent.number is not None:
+        return [(lanes // 2 if extent.number <= lanes // 2 else lanes, None)]
+    is_short = f.compare("le", extent, lanes // 2)
+    return [(lanes // 2, is_short), (lanes, f.not_(is_short))]
 
 
 class _PlaneResults:
