@@ -1,7 +1,7 @@
 """Comparisons of positions along the lanes with what is the same in all of them: the numbers of lanes are compared with one distance.
 
-In: a comparison of integers of 64 bits. Out: its lanes, or None where it compares anything else. Numbers of lanes have 32 bits, so that a vector of
-positions takes half as many registers, and nothing is added to them.
+In: a comparison of integers of 64 bits. Out: its lanes, or None where it compares anything else. Numbers of lanes have 32 bits, so that a
+vector of positions takes half as many registers, and nothing is added to them.
 """
 
 from __future__ import annotations
