@@ -29,6 +29,11 @@ def _safe(f: FunctionBuilder, a: Val, b: Val, unsigned: bool) -> Val:
     return f.select(unsafe, const(b.type, 1), b)
 
 
+def _positive_if_one(f: FunctionBuilder, b: Val) -> Val:
+    """The divisors with 0 and -1 replaced by 1, by which remainders are 0 too; whatever is divided, so that a loop does it once."""
+    return f.select(f.compare("lt", f.add(b, 1), 2, unsigned=True), const(b.type, 1), b)
+
+
 def _quotient(f: FunctionBuilder, a: Val, b: Val, unsigned: bool) -> Val:
     """a / b toward zero, b safe."""
     bits = a.type.bits
@@ -67,10 +72,9 @@ def trunc_div(f: FunctionBuilder, a: ValLike, b: ValLike, unsigned: bool = False
 
 
 def trunc_mod(f: FunctionBuilder, a: ValLike, b: ValLike, unsigned: bool = False) -> Val:
-    """The remainder with the sign of a (C), which of a divisor of -1 is that of 1."""
+    """The remainder with the sign of a (C)."""
     x, y = f.pair(a, b)
-    trivial = f.compare("eq", y, 0) if unsigned else f.compare("lt", f.add(y, 1), 2, unsigned=True)
-    safe = f.select(trivial, const(y.type, 1), y)
+    safe = _safe(f, x, y, unsigned) if unsigned or not x.type.lanes else _positive_if_one(f, y)
     return f.sub(x, f.mul(_quotient(f, x, safe, unsigned), safe))
 
 
