@@ -251,7 +251,7 @@ class _LeastInRegisters:
 
 class _LeastInMemory:
     """Least keys and their places in memory, in whole vectors, where they are more than registers hold: ahead of the first is a vector of
-    keys that are lower than any."""
+    keys that are lower than any. What is held is where the next key of a list that is not full would be, if it were the greatest."""
 
     def __init__(self, f: FunctionBuilder, keys: Val, places: Val, is_packed: bool) -> None:
         """`is_packed`: keys have their places in their lower halves; `places` is memory for these at the end."""
@@ -270,16 +270,16 @@ class _LeastInMemory:
         with f.for_range(self.ahead, self.end) as loop:
             for array in self.arrays:
                 f.store(const(I64, -1), array, loop.index)
-        return ()
+        return (self.ahead,)
 
     def last(self, held: Sequence[Val]) -> tuple[Val, Val]:
         key, *place = (self.f.load(a, I64, self.f.sub(self.end, 1)) for a in self.arrays)
         return key, self.f.compare("ge", place[0], 0) if place else const(I1, 1)
 
     def insert(self, held: Sequence[Val], key: Val, place: Val) -> tuple[Val, ...]:
-        """Goes from the last vector to the one in which the key belongs."""
+        """Goes from the vector behind the last key to the one in which the key belongs."""
         f, lanes = self.f, self.lanes
-        last = f.sub(self.end, lanes)
+        last = f.and_(f.smin(held[0], f.sub(self.end, 1)), -lanes)
         start = tuple(f.load(a, self.type, last) for a in self.arrays)
         body, after, ahead = f.new_block(), f.new_block(), f.block
         f.jump(body)
@@ -299,7 +299,7 @@ class _LeastInMemory:
         for phi, initial, value in zip((at, *own), (last, *start), (further, *before), strict=True):
             f.set_phi(phi, [(initial, ahead), (value, latch)], body)
         f.start(after)
-        return ()
+        return (f.add(held[0], 1),)
 
     def places(self, held: Sequence[Val], count: Val) -> Val:
         if not self.is_packed:
