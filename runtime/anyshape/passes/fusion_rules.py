@@ -291,7 +291,7 @@ RULES = (
     ),
     _pair(
         "computed where it is read",
-        "a move, a map of the reader's shape, one whose rows it puts elsewhere, or a cheap one, that a map or move alone reads is computed there",
+        "a move, a map of the reader's shape or whose rows it moves, or a cheap one, that a map or move alone reads is computed there",
         ("move map", "map move"),
         _may_be_computed_again,
     ),

@@ -110,7 +110,10 @@ class SortedRow:
         with ctx.levels.section():
             with f.if_else(f.compare("le", n, SHORT * f.target.lanes(I64.bytes) * _passes(self.dtype))) as branch:
                 with branch.then():
-                    _by_counting(f, keys, more_places, n)
+                    narrow = _passes(self.dtype) <= 4
+                    if narrow:
+                        _narrow(f, keys, more_keys, n)
+                    _by_counting(f, more_keys if narrow else keys, more_places, n, I32 if narrow else I64)
                     branch.give(more_places)
                 with branch.otherwise():
                     branch.give(_by_digits(ctx, self.dtype, n, (keys, places, more_keys, more_places)))
@@ -327,14 +330,15 @@ def _sortable(f: FunctionBuilder, dtype: DType, value: Val, descending: bool) ->
     return key if key.type.bits == I64.bits else f.convert("zext", key, I64)
 
 
-def _by_counting(f: FunctionBuilder, keys: Val, places: Val, n: Val) -> None:
-    """Counts for each key those that come before it: keys ahead of it that are not greater, and keys behind it that are less."""
-    lanes = f.target.lanes(I64.bytes)
-    type_, end = I64.vector(lanes), f.mul(f.ceil_div(n, lanes), lanes)
+def _by_counting(f: FunctionBuilder, keys: Val, places: Val, n: Val, word: Type) -> None:
+    """Counts for each key, which is such a word, those that come before it: keys ahead of it that are not greater, and keys behind it that
+    are less."""
+    lanes = f.target.lanes(word.bytes)
+    type_, end = word.vector(lanes), f.mul(f.ceil_div(n, lanes), lanes)
     with f.for_range(n, end) as beyond:
-        f.store(const(I64, -1), keys, beyond.index)  # the greatest key: less than none
+        f.store(const(word, -1), keys, beyond.index)  # the greatest key: less than none
     with f.for_range(0, n) as outer:
-        key = f.splat(f.load(keys, I64, outer.index), lanes)
+        key = f.splat(f.load(keys, word, outer.index), lanes)
 
         def counted(start: ValLike, stop: ValLike, relation: str, counts: Val, key: Val = key) -> Val:
             with f.for_range(start, stop, lanes, carried=(counts,)) as inner:
@@ -345,12 +349,24 @@ def _by_counting(f: FunctionBuilder, keys: Val, places: Val, n: Val) -> None:
         own = f.and_(outer.index, -lanes)
         counts = counted(0, own, "le", const(type_, 0))
         beside = f.load(keys, type_, own)
-        ahead = f.compare("lt", f.add(const_vector(I64, list(range(lanes))), own), f.splat(outer.index, lanes))
+        ahead = f.compare(
+            "lt",
+            const_vector(I32, list(range(lanes))),
+            f.splat(f.convert("trunc", f.sub(outer.index, own), I32), lanes),
+        )
         not_greater = f.and_(f.compare("le", beside, key, unsigned=True), ahead)
         before = f.or_(f.compare("lt", beside, key, unsigned=True), not_greater)
         counts = f.sub(counts, f.convert("sext", before, type_))
         counts = counted(f.add(own, lanes), end, "lt", counts)
-        f.store(outer.index, places, f.reduce("add", counts))
+        place = f.reduce("add", counts)
+        f.store(outer.index, places, place if word is I64 else f.convert("zext", place, I64))
+
+
+def _narrow(f: FunctionBuilder, keys: Val, to: Val, n: Val) -> None:
+    """Stores keys of at most 32 bits as words of so many."""
+    lanes = f.target.lanes(I64.bytes)
+    with f.for_range(0, n, lanes) as loop:
+        f.store(f.convert("trunc", f.load(keys, I64.vector(lanes), loop.index), I32), to, loop.index)
 
 
 def _by_digits(ctx: KernelContext, dtype: DType, n: Val, arrays: tuple[Val, Val, Val, Val]) -> Val:
