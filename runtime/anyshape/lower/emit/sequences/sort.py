@@ -58,6 +58,13 @@ def _row(ctx: KernelContext, o: Ordered, descending: bool, room: Size | None = N
         row.sort(whole)
         return
     n, count = ctx.sizes.of(whole), ctx.sizes.of(o.position.extent)
+    if isinstance(n.number, int) and isinstance(count.number, int):
+        with ctx.levels.section():
+            if count.number <= FEW and PART * count.number <= n.number and not (row.is_packed and n.number >> 32):
+                row.select(n, count)
+            else:
+                row.sort(whole)
+        return
     few = f.and_(f.compare("le", count, FEW), f.compare("le", f.mul(count, PART), n))
     if row.is_packed:
         few = f.and_(few, f.compare("lt", n, 1 << 32))
@@ -125,6 +132,9 @@ class SortedRow:
     def select(self, n: Val, count: Val) -> None:
         """Stores the first `count` positions of n, which are more."""
         ctx, f = self.ctx, self.ctx.f
+        if count.number == 1:
+            self._select_one(n)
+            return
         few = f.compare("le", count, HELD)
         with ctx.levels.when(f.compare("eq", count, 1)):
             self._select_one(n)
