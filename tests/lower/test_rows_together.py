@@ -52,10 +52,10 @@ def test_a_row_is_added_up_alike_in_a_block_and_alone() -> None:
     """The last row of 17 is alone, and the first of a block when it comes first."""
     native, rng = Native(distances(77)), np.random.default_rng(3)
     x, z = native.group.inputs
-    points, others = rng.standard_normal((2, 3, 77), np.float32), rng.standard_normal((17, 77), np.float32)
+    points, targets = rng.standard_normal((2, 3, 77), np.float32), rng.standard_normal((17, 77), np.float32)
     sizes = {B: 2, N: 3, M: 17}
-    _, (forwards,) = native.run({x: points, z: others}, sizes)
-    _, (backwards,) = native.run({x: points, z: others[::-1].copy()}, sizes)
+    _, (forwards,) = native.run({x: points, z: targets}, sizes)
+    _, (backwards,) = native.run({x: points, z: targets[::-1].copy()}, sizes)
     assert forwards.tobytes() == backwards[..., ::-1].tobytes()
 
 

@@ -73,7 +73,7 @@ def emit_together(ctx: KernelContext, scope: Scope, split: bool) -> None:
     *outer, row = scope.variables
     if not outer:
         share = ctx.parts.share(ctx.sizes.of(row.extent), ctx.lanes) if split else None
-        _Blocks(ctx, scope).emit(share, None)
+        _RowBlocks(ctx, scope).emit(share, None)
         return
     *outer, around = outer
 
@@ -83,7 +83,7 @@ def emit_together(ctx: KernelContext, scope: Scope, split: bool) -> None:
         count = _most_around(ctx, scope)
         with ctx.levels.loop(first, last, count) as several:
             end = ctx.f.smin(ctx.f.add(several.index, count), last)
-            _Blocks(ctx, scope).emit(None, (several.index, end))
+            _RowBlocks(ctx, scope).emit(None, (several.index, end))
 
     nest(ctx, outer, blocks, split=split)
 
@@ -97,7 +97,7 @@ def _most_around(ctx: KernelContext, scope: Scope) -> int:
     return max(1, ctx.f.target.l1_bytes // PART_OF_CACHE // (extent * along.reductions[0].dtype.bits // 8))
 
 
-class _Blocks:
+class _RowBlocks:
     """Blocks of rows, for some values of the variable around them."""
 
     def __init__(self, ctx: KernelContext, scope: Scope) -> None:

@@ -141,7 +141,7 @@ class SortedRow:
         with ctx.levels.when(f.and_(few, f.compare("gt", count, 1))):
             self._select(_LeastInRegisters(f, self.is_packed), n, count)
         with ctx.levels.when(f.not_(few)):
-            self._select(_LeastInMemory(f, *self.arrays[:2], self.is_packed), n, count)
+            self._select(_LeastInMemory(f, self.arrays[0], self.arrays[1], self.is_packed), n, count)
 
     def _vector(self, n: Val, index: Val) -> tuple[Val, Val]:
         """The keys of n from an index on, and which of them there are."""
