@@ -18,8 +18,8 @@ COMPARISONS = {"eq": eq, "ne": ne, "lt": lt, "le": le, "gt": gt, "ge": ge}
 
 
 def compared(name: str, *, swapped: bool = False, by: int | None = 0, read: bool = False) -> Group:
-    """A matrix of 1.0 where the number of the column compares so with that of the row, `by` further on, or with the largest integer if `by` is
-    None, or with what is read for the row."""
+    """A matrix of 1.0 where the number of the column compares so with that of the row, `by` further on, or with the largest integer if `by`
+    is None, or with what is read for the row."""
     b = Builder("compared")
     limits = b.input([N], I64)
     y = b.output(b.tensor([N, M]))

@@ -14,8 +14,8 @@ SHORT = 50
 """Bits of a magnitude that is converted to f64 and back by adding `_SHIFT`, as processors do that have no instruction for it."""
 _ABOVE_ONE = 1 + 2.0**-50
 """The dividend of a reciprocal in f64 that gives the quotients of integers of 32 bits by a product. Such a product is never below the exact
-quotient, since two roundings take less than 2**-50 of it, nor above by 1 over the divisor, as far as the next whole number is at least. Code
-generation moves the reciprocal out of a loop that has one divisor."""
+quotient, since two roundings take less than 2**-50 of it, nor above by 1 over the divisor, as far as the next whole number is at least.
+Code generation moves the reciprocal out of a loop that has one divisor."""
 _SHIFT = 1.5 * 2.0**52
 _SHIFT_BITS = 0x4338000000000000
 
