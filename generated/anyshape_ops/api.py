@@ -894,7 +894,7 @@ def det(x: Operand, *, source: str = "") -> Value:
     return call(DET, [x], {}, source)[0]
 
 
-# specs/contraction.yaml:247
+# specs/contraction.yaml:248
 @called
 def det_by_rows(x: Operand, *, source: str = "") -> Value:
     """What det gives, one matrix after the other.
@@ -904,7 +904,7 @@ def det_by_rows(x: Operand, *, source: str = "") -> Value:
     return call(DET_BY_ROWS, [x], {}, source)[0]
 
 
-# specs/contraction.yaml:258
+# specs/contraction.yaml:259
 @called
 def det_of_lanes(x: Operand, *, source: str = "") -> Value:
     """What det gives, an element of all matrices after the other.

@@ -58,13 +58,13 @@ def contract_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/contraction.yaml:247
+# specs/contraction.yaml:248
 def det_by_rows_kernel(eqs: Equations, bound: Bound) -> None:
     n, b = bound.n, bound.b
     x, y = eqs.tensor("x"), eqs.tensor("y")
     left = eqs.scratch("left", parse_dtype("f64"), rules.Vec((n + 1, *b, n, n)))
     g, i, j = eqs.indices("g", b), eqs.index("i", n), eqs.index("j", n)
-    eqs.define(left[0, *g, i, j], cast(x[*g, i, j], parse_dtype("f64")), "specs/contraction.yaml:251")
+    eqs.define(left[0, *g, i, j], cast(x[*g, i, j], parse_dtype("f64")), "specs/contraction.yaml:252")
     top = eqs.scratch("top", parse_dtype("i64"), rules.Vec((n, *b)))
     now = eqs.scratch("now", parse_dtype("f64"), rules.Vec((n, *b, n, n)))
     s, g = eqs.index("s", n), eqs.indices("g", b)
@@ -72,7 +72,7 @@ def det_by_rows_kernel(eqs: Equations, bound: Bound) -> None:
         top[s, *g],
         reduce_("argmax", [n], lambda i: where(ge(i, s), lambda: abs_(left[s, *g, i, s]), lambda: -1.0)),
         s,
-        source="specs/contraction.yaml:252",
+        source="specs/contraction.yaml:253",
     )
     s, g, i, j = eqs.index("s", n), eqs.indices("g", b), eqs.index("i", n), eqs.index("j", n)
     eqs.step(
@@ -84,7 +84,7 @@ def det_by_rows_kernel(eqs: Equations, bound: Bound) -> None:
             j,
         ],
         s,
-        source="specs/contraction.yaml:253: left[s, *g, wrap(top[s, *g] if i == s else s if i "
+        source="specs/contraction.yaml:254: left[s, *g, wrap(top[s, *g] if i == s else s if i "
         "== top[s, *g] else i, n), j]",
     )
     s, g, i, j = eqs.index("s", n), eqs.indices("g", b), eqs.index("i", n), eqs.index("j", n)
@@ -96,7 +96,7 @@ def det_by_rows_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: 0.0,
         ),
         s,
-        source="specs/contraction.yaml:254",
+        source="specs/contraction.yaml:255",
     )
     g = eqs.indices("g", b)
     eqs.define(
@@ -105,17 +105,17 @@ def det_by_rows_kernel(eqs: Equations, bound: Bound) -> None:
             reduce_("prod", [n], lambda i: left[n, *g, i, i] * where(eq(top[i, *g], i), lambda: 1.0, lambda: -1.0)),
             eqs.dtypes["F"],
         ),
-        "specs/contraction.yaml:256",
+        "specs/contraction.yaml:257",
     )
 
 
-# specs/contraction.yaml:258
+# specs/contraction.yaml:259
 def det_of_lanes_kernel(eqs: Equations, bound: Bound) -> None:
     n, b = bound.n, bound.b
     x, y = eqs.tensor("x"), eqs.tensor("y")
     left = eqs.scratch("left", parse_dtype("f64"), rules.Vec((n + 1, n, n, *b)))
     i, j, g = eqs.index("i", n), eqs.index("j", n), eqs.indices("g", b)
-    eqs.define(left[0, i, j, *g], cast(x[*g, i, j], parse_dtype("f64")), "specs/contraction.yaml:262")
+    eqs.define(left[0, i, j, *g], cast(x[*g, i, j], parse_dtype("f64")), "specs/contraction.yaml:263")
     top = eqs.scratch("top", parse_dtype("i64"), rules.Vec((n, *b)))
     now = eqs.scratch("now", parse_dtype("f64"), rules.Vec((n, n, n, *b)))
     s, g = eqs.index("s", n), eqs.indices("g", b)
@@ -123,7 +123,7 @@ def det_of_lanes_kernel(eqs: Equations, bound: Bound) -> None:
         top[s, *g],
         reduce_("argmax", [n], lambda i: where(ge(i, s), lambda: abs_(left[s, i, s, *g]), lambda: -1.0)),
         s,
-        source="specs/contraction.yaml:263",
+        source="specs/contraction.yaml:264",
     )
     s, i, j, g = eqs.index("s", n), eqs.index("i", n), eqs.index("j", n), eqs.indices("g", b)
     eqs.step(
@@ -135,7 +135,7 @@ def det_of_lanes_kernel(eqs: Equations, bound: Bound) -> None:
             *g,
         ],
         s,
-        source="specs/contraction.yaml:264: left[s, wrap(top[s, *g] if i == s else s if i == "
+        source="specs/contraction.yaml:265: left[s, wrap(top[s, *g] if i == s else s if i == "
         "top[s, *g] else i, n), j, *g]",
     )
     s, i, j, g = eqs.index("s", n), eqs.index("i", n), eqs.index("j", n), eqs.indices("g", b)
@@ -147,7 +147,7 @@ def det_of_lanes_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: 0.0,
         ),
         s,
-        source="specs/contraction.yaml:265",
+        source="specs/contraction.yaml:266",
     )
     g = eqs.indices("g", b)
     eqs.define(
@@ -156,5 +156,5 @@ def det_of_lanes_kernel(eqs: Equations, bound: Bound) -> None:
             reduce_("prod", [n], lambda i: left[n, i, i, *g] * where(eq(top[i, *g], i), lambda: 1.0, lambda: -1.0)),
             eqs.dtypes["F"],
         ),
-        "specs/contraction.yaml:267",
+        "specs/contraction.yaml:268",
     )

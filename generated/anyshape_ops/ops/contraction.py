@@ -95,7 +95,7 @@ DET = OpDef(
     source="specs/contraction.yaml:236",
 )
 
-# specs/contraction.yaml:247
+# specs/contraction.yaml:248
 # det_by_rows: no dyn variant, it has no parameters
 DET_BY_ROWS = OpDef(
     name="det_by_rows",
@@ -107,10 +107,10 @@ DET_BY_ROWS = OpDef(
     relation=relations.det_by_rows_relation,
     kernel=kernels.det_by_rows_kernel,
     summary="What det gives, one matrix after the other.",
-    source="specs/contraction.yaml:247",
+    source="specs/contraction.yaml:248",
 )
 
-# specs/contraction.yaml:258
+# specs/contraction.yaml:259
 # det_of_lanes: no dyn variant, it has no parameters
 DET_OF_LANES = OpDef(
     name="det_of_lanes",
@@ -122,5 +122,5 @@ DET_OF_LANES = OpDef(
     relation=relations.det_of_lanes_relation,
     kernel=kernels.det_of_lanes_kernel,
     summary="What det gives, an element of all matrices after the other.",
-    source="specs/contraction.yaml:258",
+    source="specs/contraction.yaml:259",
 )

@@ -85,7 +85,7 @@ def det_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": b}, n=n, b=b)
 
 
-# specs/contraction.yaml:247
+# specs/contraction.yaml:248
 def det_by_rows_relation(rule: Rule, *, x: Vec) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[:-2]
@@ -94,7 +94,7 @@ def det_by_rows_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": b}, n=n, b=b)
 
 
-# specs/contraction.yaml:258
+# specs/contraction.yaml:259
 def det_of_lanes_relation(rule: Rule, *, x: Vec) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[:-2]

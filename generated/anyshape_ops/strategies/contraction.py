@@ -307,10 +307,11 @@ DET = Property(
     ),
     "specs/contraction.yaml:236",
     reference_source="specs/contraction.yaml:55",
+    weak={"13": "its long calls take more steps than there is time for"},
 )
 
 
-# specs/contraction.yaml:247
+# specs/contraction.yaml:248
 def det_by_rows_case(d: Draw) -> Case:
     b = d.run("b")
     n = d.dim("n")
@@ -349,12 +350,12 @@ DET_BY_ROWS = Property(
             "specs/contraction.yaml:61",
         ),
     ),
-    "specs/contraction.yaml:247",
+    "specs/contraction.yaml:248",
     reference_source="specs/contraction.yaml:55",
 )
 
 
-# specs/contraction.yaml:258
+# specs/contraction.yaml:259
 def det_of_lanes_case(d: Draw) -> Case:
     b = d.run("b")
     n = d.dim("n")
@@ -393,6 +394,6 @@ DET_OF_LANES = Property(
             "specs/contraction.yaml:61",
         ),
     ),
-    "specs/contraction.yaml:258",
+    "specs/contraction.yaml:259",
     reference_source="specs/contraction.yaml:55",
 )
