@@ -6,18 +6,19 @@ import re
 
 import pytest
 
+from anyshape.dims import Size
 from anyshape.dtypes import I64
 from anyshape.equations.expr import Expr, const
 from anyshape.equations.functions import eq, ge, gt, le, lt, ne, where
 from anyshape.lower import Group, host_target, lower_group
-from tests.lower.groups import Builder, M, N
+from tests.lower.groups import Builder, K, M, N
 from tests.lower.native import check
 
 SIZES = [{N: n, M: m} for n, m in ((1, 1), (3, 15), (0, 20), (4, 0), (40, 33), (70, 70), (5, 200))]
 COMPARISONS = {"eq": eq, "ne": ne, "lt": lt, "le": le, "gt": gt, "ge": ge}
 
 
-def compared(name: str, *, swapped: bool = False, by: int | None = 0, read: bool = False) -> Group:
+def compared(name: str, *, swapped: bool = False, by: Size | None = 0, read: bool = False) -> Group:
     """A matrix of 1.0 where the number of the column compares so with that of the row, `by` further on, or with the largest integer if `by`
     is None, or with what is read for the row."""
     b = Builder("compared")
@@ -36,6 +37,16 @@ def compared(name: str, *, swapped: bool = False, by: int | None = 0, read: bool
 def test_positions_compare_as_in_the_interpreter(name: str, swapped: bool, by: int | None) -> None:
     check(compared(name, swapped=swapped, by=by), SIZES)
     check(compared(name, swapped=swapped, read=True), SIZES)
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_a_limit_may_be_a_parameter_near_the_ends_of_i64(name: str) -> None:
+    """What it is compared with is a difference of positions: then no sum overflows in the interpreter either."""
+    b = Builder("compared")
+    y = b.output(b.tensor([N, M]))
+    i, j = b.eqs.index("i", N), b.eqs.index("j", M)
+    b.eqs.define(y[i, j], where(COMPARISONS[name](j - i, K), 1.0, 2.0))
+    check(b.group(), [{N: 5, M: 70, K: k} for k in (-(2**63), -(2**62), -3, 0, 40, 2**62, 2**63 - 1)])
 
 
 @pytest.mark.skipif(

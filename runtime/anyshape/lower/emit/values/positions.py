@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anyshape.dtypes import I64 as INT64
-from anyshape.lower.ir.dag import DagNode, Load, LoopIndex, Operation, Reduction, SizeValue, walk
+from anyshape.lower.ir.dag import DagNode, Load, LoopIndex, Operation, Reduction, walk
 from anyshape.lower.llvm.types import I32, Val, const_vector
 
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ def _is_known(limit: DagNode) -> bool:
 
 
 def _is_position(n: DagNode) -> bool:
-    """A sum or difference of positions and sizes, which is far from overflowing."""
+    """A sum or difference of positions, which is far from overflowing; a size may be a parameter, as near the ends of i64 as any."""
     match n:
-        case LoopIndex() | SizeValue():
+        case LoopIndex():
             return n.dtype == INT64
         case Operation("add" | "sub", args):
             return n.dtype == INT64 and all(map(_is_position, args))
