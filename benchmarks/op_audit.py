@@ -28,6 +28,7 @@ import numpy as np
 from onnx import ModelProto
 
 from anyshape.comparison import apart
+from benchmarks.checkouts import ROOMS
 from benchmarks.engines import available
 from benchmarks.kept import with_kept
 from benchmarks.op_cases import Array, Case, Sizes, cases, spell_sizes
@@ -35,7 +36,7 @@ from benchmarks.op_engines import OpWorker
 from benchmarks.patience import PATIENCE, known, noise
 from benchmarks.workers import Gone
 
-US = "anyshape"
+US, OTHER = "anyshape", "other"
 TURNS, QUICK_TURNS = 3, 1
 """Turns of each engine; more where the medians are not known then (`patience.py`), unless that takes longer than `SECONDS`."""
 SECONDS = 2.0
@@ -48,15 +49,16 @@ Row = dict[str, Any]
 
 
 class Engines:
-    """The engines that are asked, each of which is started anew after it ended in the midst of a case."""
+    """The engines that are asked, each of which is started anew after it ended in the midst of a case. `checkout`: the folder of the one
+    that is called `OTHER`."""
 
-    def __init__(self, names: Sequence[str], threads: int) -> None:
-        self.names, self.threads = names, threads
+    def __init__(self, names: Sequence[str], threads: int, checkout: Path | None = None) -> None:
+        self.names, self.threads, self.checkout = names, threads, checkout
         self._workers: dict[str, OpWorker] = {}
 
     def worker(self, name: str) -> OpWorker:
         if name not in self._workers:
-            self._workers[name] = OpWorker(name, self.threads)
+            self._workers[name] = OpWorker(name, self.threads, self.checkout if name == OTHER else None)
         return self._workers[name]
 
     def ask(self, name: str, refused: dict[str, str], method: str, *arguments: Any) -> Any:
@@ -290,6 +292,12 @@ def main() -> int:
     parser.add_argument(
         "--engines", nargs="*", default=["onnxruntime", "openvino"], help="peers (onnxruntime openvino)"
     )
+    parser.add_argument(
+        "--other",
+        type=Path,
+        metavar="FOLDER",
+        help="another checkout of this repository, in place of peers: how much faster this one is",
+    )
     parser.add_argument("--threads", type=int, default=1, help="of every engine (1; 0: all processors)")
     parser.add_argument("--json", type=Path, help="write the rows here, as they come")
     parser.add_argument("--keep", action="store_true", help="with --json: cases not chosen stay as the file has them")
@@ -309,8 +317,11 @@ def main() -> int:
     cases = chosen(options.operator, options.cases)
     if not cases:
         parser.error("no case has such an operator and such a name")
+    if options.other is not None and not all((options.other / room).is_dir() for room in ROOMS):
+        parser.error(f"{options.other} is no checkout: it has no {' and no '.join(ROOMS)}")
     threads = options.threads or os.cpu_count() or 1
-    engines = Engines(available([US, *options.engines]), threads)
+    names = available([US, *options.engines]) if options.other is None else [US, OTHER]
+    engines = Engines(names, threads, options.other and options.other.resolve())
     with ExitStack() as stack:
         stack.callback(engines.end_all)
         rows = audit(cases, engines, QUICK_TURNS if options.quick else TURNS, None if options.keep else options.json)

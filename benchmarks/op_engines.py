@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.checkouts import path_of
 from benchmarks.engines import onnxruntime_options
 from benchmarks.lines import Array, placed
 from benchmarks.workers import Stopped, serve
@@ -38,8 +39,10 @@ LIMIT = 120.0
 class OpWorker(Stopped):
     """An engine, which has one model at a time."""
 
-    def __init__(self, name: str, threads: int) -> None:
-        super().__init__(name, "benchmarks.op_engines", (name, threads), limit=LIMIT)
+    def __init__(self, name: str, threads: int, checkout: Path | None = None) -> None:
+        """`checkout`: a folder whose anyshape it is, by whatever name."""
+        engine, path = (name, None) if checkout is None else ("anyshape", path_of(checkout))
+        super().__init__(name, "benchmarks.op_engines", (engine, threads), path, limit=LIMIT)
 
     def compile(self, model: bytes) -> None:
         self.ask("compile", model)

@@ -154,6 +154,19 @@ def test_the_audit_runs_and_keeps_what_is_not_measured_anew(tmp_path: Path, monk
     )
 
 
+def test_another_checkout_takes_the_place_of_peers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, here = tmp_path / "rows.json", str(Path(__file__).parents[1])
+    words = ["op_audit", "--operator", "not", "--quick", "--json", str(file), "--other"]
+    monkeypatch.setattr("sys.argv", [*words, here])
+    assert op_audit.main() == 0
+    assert all(
+        r["seconds"].keys() == {"anyshape", "other"} and r["best"] == "other" for r in json.loads(file.read_text())
+    )
+    monkeypatch.setattr("sys.argv", [*words, str(tmp_path)])
+    with pytest.raises(SystemExit):
+        op_audit.main()
+
+
 def test_an_engine_that_cannot_run_a_case_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     engines = op_audit.Engines(["anyshape", "nobody"], 1)
     try:

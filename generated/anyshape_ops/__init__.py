@@ -92,6 +92,8 @@ OPS: dict[str, OpDef] = {
         contraction.GEMM,
         contraction.CONTRACT,
         contraction.DET,
+        contraction.DET_BY_ROWS,
+        contraction.DET_OF_LANES,
         decoding.STATIC_APPEND_AT,
         decoding.DYN_APPEND_AT,
         decoding.STATIC_PLACE_TOKENS,

@@ -64,7 +64,7 @@ from anyshape_ops.ops.comparison import (
     LOGICAL_XOR,
     OF_A_CATEGORY,
 )
-from anyshape_ops.ops.contraction import CONTRACT, DET, GEMM, MATMUL
+from anyshape_ops.ops.contraction import CONTRACT, DET, DET_BY_ROWS, DET_OF_LANES, GEMM, MATMUL
 from anyshape_ops.ops.decoding import (
     CAUSAL_CONV,
     CODE_TOKENS,
@@ -841,7 +841,7 @@ def logical_not(x: Operand, *, source: str = "") -> Value:
     return call(LOGICAL_NOT, [x], {}, source)[0]
 
 
-# specs/contraction.yaml:51
+# specs/contraction.yaml:64
 @called
 def matmul(a: Operand, b: Operand, *, source: str = "") -> Value:
     """Matrix products over the last two axes, with broadcasting before them; vectors count as matrices of one row
@@ -852,7 +852,7 @@ def matmul(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MATMUL, [a, b], {}, source)[0]
 
 
-# specs/contraction.yaml:87
+# specs/contraction.yaml:100
 @called
 def gemm(
     a: Operand,
@@ -872,7 +872,7 @@ def gemm(
     return call(GEMM, [a, b, c], {"alpha": alpha, "beta": beta, "trans_a": trans_a, "trans_b": trans_b}, source)[0]
 
 
-# specs/contraction.yaml:169
+# specs/contraction.yaml:182
 @called
 def contract(
     a: Operand, b: Operand = None, *, left: Sequence[int], right: Sequence[int], result: Sequence[int], source: str = ""
@@ -884,7 +884,7 @@ def contract(
     return call(CONTRACT, [a, b], {"left": left, "right": right, "result": result}, source)[0]
 
 
-# specs/contraction.yaml:223
+# specs/contraction.yaml:236
 @called
 def det(x: Operand, *, source: str = "") -> Value:
     """The determinants of square matrices, by elimination with the largest pivot of each column.
@@ -892,6 +892,26 @@ def det(x: Operand, *, source: str = "") -> Value:
     (x: F[*b, n, n]) -> (y: F[*b])
     """
     return call(DET, [x], {}, source)[0]
+
+
+# specs/contraction.yaml:248
+@called
+def det_by_rows(x: Operand, *, source: str = "") -> Value:
+    """What det gives, one matrix after the other.
+
+    (x: F[*b, n, n]) -> (y: F[*b])
+    """
+    return call(DET_BY_ROWS, [x], {}, source)[0]
+
+
+# specs/contraction.yaml:259
+@called
+def det_of_lanes(x: Operand, *, source: str = "") -> Value:
+    """What det gives, an element of all matrices after the other.
+
+    (x: F[*b, n, n]) -> (y: F[*b])
+    """
+    return call(DET_OF_LANES, [x], {}, source)[0]
 
 
 # specs/decoding.yaml:118
@@ -4981,6 +5001,8 @@ __all__ = [
     "depth_to_space",
     "dequantize_linear",
     "det",
+    "det_by_rows",
+    "det_of_lanes",
     "dft",
     "dft_along",
     "dft_matrix",

@@ -258,7 +258,7 @@ def test_extremes_and_fmod_follow_numpy(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("scale", [1.0, 1e3, 1e7, 1e12])
+@pytest.mark.parametrize("scale", [1.0, 1e3, 1e7, 2.0**24, 1e9, 1e12])
 def test_remainders_of_any_quotient_are_exact(scale: float, level: str) -> None:
     rng = np.random.default_rng(7)
     y = rng.standard_normal(4096).astype(np.float32)
@@ -267,6 +267,35 @@ def test_remainders_of_any_quotient_are_exact(scale: float, level: str) -> None:
     remainders = run("fmod", x, y, level)
     np.testing.assert_array_equal(remainders, np.fmod(x, y))
     np.testing.assert_array_equal(np.signbit(remainders), np.signbit(x))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_remainders_of_small_and_of_infinite_divisors_are_exact(level: str) -> None:
+    """The divisors are subnormal, or infinite in some lanes, for which no quotient is computed."""
+    rng = np.random.default_rng(8)
+    y = (rng.standard_normal(4096) * 1e-40).astype(np.float32)
+    x = (np.round(rng.standard_normal(4096) * 1e6) * y).astype(np.float32)
+    y[3000::7], x[3500:] = np.inf, -x[3500:]
+    np.testing.assert_array_equal(run("fmod", x, y, level), np.fmod(x, y))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", ["int16", "int32", "uint16", "uint32"])
+def test_quotients_of_short_integers_are_exact(dtype: str, level: str) -> None:
+    """Dividends are multiples and their neighbours, up to the largest number: a quotient that is rounded down is one too small there."""
+    rng = np.random.default_rng(5)
+    largest = int(np.iinfo(dtype).max)
+    y = np.concatenate([rng.integers(1, 100, 3000), rng.integers(1, largest, 3000), largest - np.arange(100)])
+    quotients = largest // y
+    quotients[::2] -= rng.integers(0, quotients[::2] + 1)
+    x = np.concatenate([quotients * y + step for step in (-1, 0, 1)]).clip(0, largest)
+    y = np.tile(y, 3)
+    if np.iinfo(dtype).min < 0:
+        x, y = x * rng.choice([-1, 1], x.size), y * rng.choice([-1, 1], y.size)
+    x, y = x.astype(dtype), y.astype(dtype)
+    np.testing.assert_array_equal(run("floor_div", x, y, level), x // y)
+    np.testing.assert_array_equal(run("floor_mod", x, y, level), x % y)
+    np.testing.assert_array_equal(run("trunc_mod", x, y, level), np.fmod(x, y))
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from anyshape.dtypes import F32, parse_dtype
 from anyshape.equations.functions import cast, pad, reduce_, where
 from anyshape.lower import Group, describe, lower_group
 from anyshape.lower.analyse.windows import ROOM
+from anyshape.lower.emit.windowed.windows import HALVED
 from anyshape.lower.target import host_target
 from tests.lower.groups import B, Builder
 from tests.lower.native import check
@@ -136,6 +138,21 @@ def test_rows_of_results_are_computed_together(level: str) -> None:
     native = check(b.group(), [{H: h, W: 19} for h in range(22)], target=host_target().limited(level))
     assert native.kernel.schedule == ("windows",)
     assert native.kernel.reusable
+
+
+@pytest.mark.parametrize("level", ["", "avx2"])
+@pytest.mark.parametrize("taps", [3, 5])
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_short_rows_of_results_fill_half_vectors(step: int, taps: int, level: str) -> None:
+    """There are versions of the loops over planes for rows of up to half the lanes and for longer ones, and one where vectors are short."""
+    target = host_target().limited(level) if level else host_target()
+    group, half = windows("sum", step, 1, taps=taps, term=lambda x, w: x * w), target.lanes(4) // 2
+    sides = [taps - 2 + (side - 1) * step for side in (1, half - 1, half, half + 1, 2 * half + 1)]
+    check(group, [{B: 3, H: h, W: w} for h, w in zip(sides, reversed(sides), strict=True)], target=target)
+    vectors = {int(n) for n in re.findall(r"@llvm.fma.v(\d+)f32", lower_group(group, target).text)}
+    assert vectors == ({half, 2 * half} if target.vector_bytes > HALVED else {2 * half})
+    known = windows("sum", step, 1, taps=taps, term=lambda x, w: x * w, image=(20, sides[2]))
+    check(known, [{B: 2}], target=target)
 
 
 def test_what_varies_with_the_row_is_computed_row_by_row() -> None:

@@ -143,6 +143,14 @@ def pooled(v: Any) -> Any:
     return ops.average_pool(v, kernel=[3, 3], strides=[1, 1])
 
 
+def test_a_map_is_computed_where_its_rows_are_put() -> None:
+    """Each element is computed once, whatever it takes; where rows become columns it stays in memory, to be read in blocks."""
+    image = x("n, 8, 9, 16")
+    rows, columns = ([0, 2, 1, 3], [0, 3, 2, 1])
+    assert joined_by(function(ops.transpose(ops.exp(image), axes=rows)))["computed where it is read"] == 1
+    assert joined_by(function(ops.transpose(ops.exp(image), axes=columns)))["computed where it is read"] == 0
+
+
 def test_what_takes_long_is_not_computed_again_at_every_tap() -> None:
     """A window of nine taps would repeat it nine times; what is cheap, or read once, is computed as it is read."""
     image = x("n, 8, 9, 9")

@@ -538,10 +538,10 @@ def max_unpool_body(c: Composing) -> list[Any]:
 
     indices = c.input("indices")
     x = c.input("x")
-    flat = api.scatter_elements(
-        api.zeros(shape=c.size("[prod(inner)]"), dtype=c.dtype("T"), source=c.source),
-        api.reshape(indices, newshape=(-1,), allowzero=True, source=c.source),
+    flat = api.sparse_to_dense(
+        api.reshape(indices, newshape=c.size("[prod(d) * b * c, 1]"), allowzero=True, source=c.source),
         api.reshape(x, newshape=(-1,), allowzero=True, source=c.source),
+        shape=c.size("[prod(inner)]"),
         source=c.source,
     )
     y = api.reshape(flat, newshape=c.size("inner"), allowzero=True, source=c.source)
@@ -560,6 +560,7 @@ def max_unpool_body(c: Composing) -> list[Any]:
 MAX_UNPOOL = Composition(
     build=max_unpool_body,
     sizes={
+        "[prod(d) * b * c, 1]": lambda rule, bound: rules.Vec((rules.prod(bound.d) * bound.b * bound.c, 1)),
         "[prod(inner)]": lambda rule, bound: rules.Vec((rules.prod(bound.inner),)),
         "inner": lambda rule, bound: bound.inner,
         "output_shape is not None": lambda rule, bound: bound.output_shape is not None,

@@ -1329,6 +1329,7 @@ STATIC_MAX_UNPOOL = OpDef(
         " than what was pooled."
     ),
     source="specs/window.yaml:1107",
+    moves=("T",),
 )
 DYN_MAX_UNPOOL = OpDef(
     name="max_unpool",
@@ -1352,6 +1353,7 @@ DYN_MAX_UNPOOL = OpDef(
         " than what was pooled."
     ),
     source="specs/window.yaml:1107",
+    moves=("T",),
 )
 
 # specs/window.yaml:1150

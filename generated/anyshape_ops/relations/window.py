@@ -1358,7 +1358,16 @@ def max_unpool_relation(
     s = output_shape if output_shape is not None else inner
     rule.require(ge(s, inner), lambda: f"the output shape {s} has no room for {inner}")
     return rule.bind(
-        outputs={"y": s}, inner=inner, output_shape=output_shape, s=s, kernel=kernel, strides=strides, pads=pads
+        outputs={"y": s},
+        d=d,
+        b=b,
+        c=c,
+        inner=inner,
+        output_shape=output_shape,
+        s=s,
+        kernel=kernel,
+        strides=strides,
+        pads=pads,
     )
 
 

@@ -55,6 +55,8 @@ PROPERTIES = LazyProperties(
         "gemm": "contraction.GEMM",
         "contract": "contraction.CONTRACT",
         "det": "contraction.DET",
+        "det_by_rows": "contraction.DET_BY_ROWS",
+        "det_of_lanes": "contraction.DET_OF_LANES",
         "append_at": "decoding.APPEND_AT",
         "place_tokens": "decoding.PLACE_TOKENS",
         "causal_conv": "decoding.CAUSAL_CONV",

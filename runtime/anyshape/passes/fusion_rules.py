@@ -199,7 +199,14 @@ def _is_read_once_a_row(e: Edge) -> bool:
 
 def _may_be_computed_again(e: Edge) -> bool:
     same = e.value.type.shape == e.node.outputs[0].type.shape
-    return e.is_private and (e.producer.kind is KernelKind.MOVE or same or is_cheap(e.producer.equations))
+    again = e.producer.kind is KernelKind.MOVE or same or is_cheap(e.producer.equations)
+    return e.is_private and (again or _moves_rows(e))
+
+
+def _moves_rows(e: Edge) -> bool:
+    """Whether the node reads each element of the value once, by rows as they lie."""
+    (q, *further) = e.stated.equations[e.node]
+    return not further and puts_rows(q, e.stated.tensors[e.value])
 
 
 # --- others ---
@@ -306,7 +313,7 @@ RULES = (
     ),
     _pair(
         "computed where it is read",
-        "a move, a map of the reader's shape, or a cheap map that a map or move alone reads is computed there",
+        "a move, a map of the reader's shape or whose rows it moves, or a cheap one, that a map or move alone reads is computed there",
         ("move map", "map move"),
         _may_be_computed_again,
     ),

@@ -20,6 +20,7 @@ from anyshape.lower.emit.scopes.choices import chosen_store, emit_choices
 from anyshape.lower.emit.scopes.interior import emit_interior, is_most_of_rows
 from anyshape.lower.emit.scopes.lanes_first import emit_lanes_first
 from anyshape.lower.emit.scopes.row_blocks import emit_in_blocks, runs_in_blocks
+from anyshape.lower.emit.scopes.rows_together import emit_together, runs_together
 from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.values.levels import Buffer
 from anyshape.lower.ir.dag import DagNode, Load, LoopVar
@@ -81,6 +82,9 @@ def emit_scope(ctx: KernelContext, scope: Scope, split: bool = False, fills: Fil
         return
     if runs_in_blocks(ctx, scope):
         emit_in_blocks(ctx, scope, split)
+        return
+    if runs_together(ctx, scope):
+        emit_together(ctx, scope, split)
         return
     inside = _loops_inside(scope)
     if scope.interior is not None:

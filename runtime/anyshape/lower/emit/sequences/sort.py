@@ -31,6 +31,7 @@ HELD = 16
 FEW, PART = 256, 4
 """Most positions that are selected, in rows that are at least PART times as long: rows that go down insert every element."""
 _DIGITS = 256
+_LOWER_HALF = (1 << 32) - 1
 
 
 def emit_sort(ctx: KernelContext, o: Ordered, descending: bool) -> None:
@@ -57,7 +58,16 @@ def _row(ctx: KernelContext, o: Ordered, descending: bool, room: Size | None = N
         row.sort(whole)
         return
     n, count = ctx.sizes.of(whole), ctx.sizes.of(o.position.extent)
+    if isinstance(n.number, int) and isinstance(count.number, int):
+        with ctx.levels.section():
+            if count.number <= FEW and PART * count.number <= n.number and not (row.is_packed and n.number >> 32):
+                row.select(n, count)
+            else:
+                row.sort(whole)
+        return
     few = f.and_(f.compare("le", count, FEW), f.compare("le", f.mul(count, PART), n))
+    if row.is_packed:
+        few = f.and_(few, f.compare("lt", n, 1 << 32))
     with ctx.levels.when(few, certain=True):
         row.select(n, count)
     with ctx.levels.when(f.not_(few), certain=True):
@@ -72,6 +82,8 @@ class SortedRow:
         self.arrays = tuple(ctx.memory.base(ctx.memory.reserve(INT64, room)) for _ in range(4))
         source = o.store.value.dtype
         self.dtype = FLOAT32 if source.is_float and source.bits < 32 else source
+        self.is_packed = _passes(self.dtype) <= 4
+        """Whether a key that is selected has its position in the lower half of its word."""
 
     def key(self) -> Val:
         """The key of the element, or of a vector of elements, that `over` is at."""
@@ -105,7 +117,10 @@ class SortedRow:
         with ctx.levels.section():
             with f.if_else(f.compare("le", n, SHORT * f.target.lanes(I64.bytes) * _passes(self.dtype))) as branch:
                 with branch.then():
-                    _by_counting(f, keys, more_places, n)
+                    narrow = _passes(self.dtype) <= 4
+                    if narrow:
+                        _narrow(f, keys, more_keys, n)
+                    _by_counting(f, more_keys if narrow else keys, more_places, n, I32 if narrow else I64)
                     branch.give(more_places)
                 with branch.otherwise():
                     branch.give(_by_digits(ctx, self.dtype, n, (keys, places, more_keys, more_places)))
@@ -117,13 +132,16 @@ class SortedRow:
     def select(self, n: Val, count: Val) -> None:
         """Stores the first `count` positions of n, which are more."""
         ctx, f = self.ctx, self.ctx.f
+        if count.number == 1:
+            self._select_one(n)
+            return
         few = f.compare("le", count, HELD)
         with ctx.levels.when(f.compare("eq", count, 1)):
             self._select_one(n)
         with ctx.levels.when(f.and_(few, f.compare("gt", count, 1))):
-            self._select(_LeastInRegisters(f), n, count)
+            self._select(_LeastInRegisters(f, self.is_packed), n, count)
         with ctx.levels.when(f.not_(few)):
-            self._select(_LeastInMemory(f, *self.arrays[:2]), n, count)
+            self._select(_LeastInMemory(f, self.arrays[0], self.arrays[1], self.is_packed), n, count)
 
     def _vector(self, n: Val, index: Val) -> tuple[Val, Val]:
         """The keys of n from an index on, and which of them there are."""
@@ -157,6 +175,8 @@ class SortedRow:
         with ctx.levels.loop(0, n, lanes, least.start(count)) as iteration:
             index = iteration.index
             vector, mask = self._vector(n, index)
+            if self.is_packed:
+                vector = f.or_(f.shl(vector, 32), f.add(const_vector(I64, list(range(lanes))), index))
             with ctx.levels.section():
                 greatest, is_full = least.last(iteration.carried)
                 before = f.compare("lt", vector, f.splat(greatest, lanes), unsigned=True)
@@ -193,11 +213,15 @@ def _moved(f: FunctionBuilder, a: Val, before: Val) -> Val:
 
 
 def _inserted(
-    f: FunctionBuilder, key: Val, place: Val, keys: tuple[Val, Val], places: tuple[Val, Val]
-) -> tuple[Val, Val]:
+    f: FunctionBuilder, key: Val, place: Val, keys: tuple[Val, Val], *places: tuple[Val, Val]
+) -> tuple[Val, ...]:
     """A vector of keys in order, and of their places, with a key behind those that are not greater; each comes with the vector before it. A
-    negative place is behind all."""
-    (own, keys_before), (own_places, places_before) = keys, places
+    negative place is behind all. Without places no two keys are equal."""
+    own, keys_before = keys
+    if not places:
+        moved, key = _moved(f, own, keys_before), f.splat(key, own.type.lanes)
+        return (f.umax(moved, f.umin(own, key)),)
+    ((own_places, places_before),) = places
     lanes = own.type.lanes
     moved, moved_places = _moved(f, own, keys_before), _moved(f, own_places, places_before)
     key, place = f.splat(key, lanes), f.splat(place, lanes)
@@ -213,35 +237,39 @@ class _LeastInRegisters:
     """The least keys, `HELD` at most, and their places in registers, the greatest in the last lane; keys ahead of them are lower than
     any."""
 
-    def __init__(self, f: FunctionBuilder) -> None:
-        self.f, self.type = f, I64.vector(HELD)
+    def __init__(self, f: FunctionBuilder, is_packed: bool) -> None:
+        """`is_packed`: keys have their places in their lower halves."""
+        self.f, self.type, self.is_packed = f, I64.vector(HELD), is_packed
 
-    def start(self, count: Val) -> tuple[Val, Val]:
+    def start(self, count: Val) -> tuple[Val, ...]:
         none = self.f.compare("ge", const_vector(I64, list(range(HELD))), self.f.splat(self.f.sub(HELD, count), HELD))
         empty = self.f.select(none, const(self.type, -1), const(self.type, 0))
-        return empty, empty
+        return (empty,) if self.is_packed else (empty, empty)
 
     def last(self, held: Sequence[Val]) -> tuple[Val, Val]:
+        if self.is_packed:
+            return self.f.extract(held[0], HELD - 1), const(I1, 1)
         keys, places = held
         return self.f.extract(keys, HELD - 1), self.f.compare("ge", self.f.extract(places, HELD - 1), 0)
 
-    def insert(self, held: Sequence[Val], key: Val, place: Val) -> tuple[Val, Val]:
-        keys, places = held
+    def insert(self, held: Sequence[Val], key: Val, place: Val) -> tuple[Val, ...]:
         nothing = const(self.type, 0)
-        return _inserted(self.f, key, place, (keys, nothing), (places, nothing))
+        return _inserted(self.f, key, place, *((own, nothing) for own in held))
 
     def places(self, held: Sequence[Val], count: Val) -> Val:
         memory = self.f.alloca(I64, HELD)
-        self.f.store(held[1], memory)
+        self.f.store(self.f.and_(held[0], _LOWER_HALF) if self.is_packed else held[1], memory)
         return self.f.gep(memory, self.f.sub(HELD, count), I64)
 
 
 class _LeastInMemory:
     """Least keys and their places in memory, in whole vectors, where they are more than registers hold: ahead of the first is a vector of
-    keys that are lower than any."""
+    keys that are lower than any. What is held is where the next key of a list that is not full would be, if it were the greatest."""
 
-    def __init__(self, f: FunctionBuilder, keys: Val, places: Val) -> None:
-        self.f, self.arrays, self.lanes = f, (keys, places), f.target.lanes(I64.bytes)
+    def __init__(self, f: FunctionBuilder, keys: Val, places: Val, is_packed: bool) -> None:
+        """`is_packed`: keys have their places in their lower halves; `places` is memory for these at the end."""
+        self.f, self.lanes, self.is_packed = f, f.target.lanes(I64.bytes), is_packed
+        self.arrays, self.room = (keys,) if is_packed else (keys, places), places
         self.type = I64.vector(self.lanes)
         self.end = self.ahead = const(I64, 0)
 
@@ -255,16 +283,16 @@ class _LeastInMemory:
         with f.for_range(self.ahead, self.end) as loop:
             for array in self.arrays:
                 f.store(const(I64, -1), array, loop.index)
-        return ()
+        return (self.ahead,)
 
     def last(self, held: Sequence[Val]) -> tuple[Val, Val]:
-        keys, places = (self.f.load(a, I64, self.f.sub(self.end, 1)) for a in self.arrays)
-        return keys, self.f.compare("ge", places, 0)
+        key, *place = (self.f.load(a, I64, self.f.sub(self.end, 1)) for a in self.arrays)
+        return key, self.f.compare("ge", place[0], 0) if place else const(I1, 1)
 
     def insert(self, held: Sequence[Val], key: Val, place: Val) -> tuple[Val, ...]:
-        """Goes from the last vector to the one in which the key belongs."""
+        """Goes from the vector behind the last key to the one in which the key belongs."""
         f, lanes = self.f, self.lanes
-        last = f.sub(self.end, lanes)
+        last = f.and_(f.smin(held[0], f.sub(self.end, 1)), -lanes)
         start = tuple(f.load(a, self.type, last) for a in self.arrays)
         body, after, ahead = f.new_block(), f.new_block(), f.block
         f.jump(body)
@@ -274,18 +302,24 @@ class _LeastInMemory:
         before = tuple(f.load(a, self.type, further) for a in self.arrays)
         for array, new in zip(self.arrays, _inserted(f, key, place, *zip(own, before, strict=True)), strict=True):
             f.store(new, array, at)
-        first, first_place = (f.extract(v, 0) for v in own)
-        goes_on = f.or_(f.compare("lt", key, first, unsigned=True), f.compare("lt", first_place, 0))
+        first, *first_place = (f.extract(v, 0) for v in own)
+        goes_on = f.compare("lt", key, first, unsigned=True)
+        if first_place:
+            goes_on = f.or_(goes_on, f.compare("lt", first_place[0], 0))
         goes_on = f.and_(goes_on, f.compare("gt", further, 0))
         latch = f.block
         f.branch(goes_on, body, after)
         for phi, initial, value in zip((at, *own), (last, *start), (further, *before), strict=True):
             f.set_phi(phi, [(initial, ahead), (value, latch)], body)
         f.start(after)
-        return ()
+        return (f.add(held[0], 1),)
 
     def places(self, held: Sequence[Val], count: Val) -> Val:
-        return self.f.gep(self.arrays[1], self.ahead, I64)
+        if not self.is_packed:
+            return self.f.gep(self.room, self.ahead, I64)
+        words = self.f.gep(self.arrays[0], self.ahead, I64)
+        _each_vector(self.f, words, self.room, count, lambda each, index: self.f.and_(each, _LOWER_HALF))
+        return self.room
 
 
 def _sortable(f: FunctionBuilder, dtype: DType, value: Val, descending: bool) -> Val:
@@ -306,14 +340,15 @@ def _sortable(f: FunctionBuilder, dtype: DType, value: Val, descending: bool) ->
     return key if key.type.bits == I64.bits else f.convert("zext", key, I64)
 
 
-def _by_counting(f: FunctionBuilder, keys: Val, places: Val, n: Val) -> None:
-    """Counts for each key those that come before it: keys ahead of it that are not greater, and keys behind it that are less."""
-    lanes = f.target.lanes(I64.bytes)
-    type_, end = I64.vector(lanes), f.mul(f.ceil_div(n, lanes), lanes)
+def _by_counting(f: FunctionBuilder, keys: Val, places: Val, n: Val, word: Type) -> None:
+    """Counts for each key, which is such a word, those that come before it: keys ahead of it that are not greater, and keys behind it that
+    are less."""
+    lanes = f.target.lanes(word.bytes)
+    type_, end = word.vector(lanes), f.mul(f.ceil_div(n, lanes), lanes)
     with f.for_range(n, end) as beyond:
-        f.store(const(I64, -1), keys, beyond.index)  # the greatest key: less than none
+        f.store(const(word, -1), keys, beyond.index)  # the greatest key: less than none
     with f.for_range(0, n) as outer:
-        key = f.splat(f.load(keys, I64, outer.index), lanes)
+        key = f.splat(f.load(keys, word, outer.index), lanes)
 
         def counted(start: ValLike, stop: ValLike, relation: str, counts: Val, key: Val = key) -> Val:
             with f.for_range(start, stop, lanes, carried=(counts,)) as inner:
@@ -324,12 +359,24 @@ def _by_counting(f: FunctionBuilder, keys: Val, places: Val, n: Val) -> None:
         own = f.and_(outer.index, -lanes)
         counts = counted(0, own, "le", const(type_, 0))
         beside = f.load(keys, type_, own)
-        ahead = f.compare("lt", f.add(const_vector(I64, list(range(lanes))), own), f.splat(outer.index, lanes))
+        ahead = f.compare(
+            "lt",
+            const_vector(I32, list(range(lanes))),
+            f.splat(f.convert("trunc", f.sub(outer.index, own), I32), lanes),
+        )
         not_greater = f.and_(f.compare("le", beside, key, unsigned=True), ahead)
         before = f.or_(f.compare("lt", beside, key, unsigned=True), not_greater)
         counts = f.sub(counts, f.convert("sext", before, type_))
         counts = counted(f.add(own, lanes), end, "lt", counts)
-        f.store(outer.index, places, f.reduce("add", counts))
+        place = f.reduce("add", counts)
+        f.store(outer.index, places, place if word is I64 else f.convert("zext", place, I64))
+
+
+def _narrow(f: FunctionBuilder, keys: Val, to: Val, n: Val) -> None:
+    """Stores keys of at most 32 bits as words of so many."""
+    lanes = f.target.lanes(I64.bytes)
+    with f.for_range(0, n, lanes) as loop:
+        f.store(f.convert("trunc", f.load(keys, I64.vector(lanes), loop.index), I32), to, loop.index)
 
 
 def _by_digits(ctx: KernelContext, dtype: DType, n: Val, arrays: tuple[Val, Val, Val, Val]) -> Val:
@@ -343,7 +390,7 @@ def _by_digits(ctx: KernelContext, dtype: DType, n: Val, arrays: tuple[Val, Val,
         with branch.then():
             _pack(f, keys, n)
             (packed,) = _moved_by_digits(ctx, n, (keys,), (to_keys,), 32, passes)
-            _each_vector(f, packed, places, n, lambda words, index: f.and_(words, (1 << 32) - 1))
+            _each_vector(f, packed, places, n, lambda words, index: f.and_(words, _LOWER_HALF))
             branch.give(places)
         with branch.otherwise():
             branch.give(_moved_by_digits(ctx, n, (keys, places), (to_keys, to_places), 0, passes)[1])

@@ -34,7 +34,7 @@ def lanes_inside(values: Values, bounds: Sequence[IndexBound], copy: int) -> Val
     if vector is None or 1 not in steps or set(steps) > {0, 1} or any(b.index.lets for b in bounds):
         return _each_inside(values, bounds, copy)
     f = values.f
-    key = ("between", tuple(bounds), vector.variable)
+    key = ("between", tuple(bounds), vector.variable, vector.lanes)
     ends = [values.levels.find((*key, which)) for which in range(2)]
     if None in ends:
         index, room = values.levels.indices[vector.variable], vector.copies * vector.lanes

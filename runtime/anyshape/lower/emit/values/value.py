@@ -24,6 +24,7 @@ from anyshape.lower.emit.values.failure_report import ReportedElements
 from anyshape.lower.emit.values.levels import Buffer, Levels
 from anyshape.lower.emit.values.memory import Memory
 from anyshape.lower.emit.values.neighbours import Window, from_window
+from anyshape.lower.emit.values.positions import compared_lanes
 from anyshape.lower.emit.values.sizes import SizeTable
 from anyshape.lower.ir.dag import (
     Access,
@@ -74,6 +75,8 @@ class Values:
         self.populated: frozenset[Size] = frozenset()
         self.windows: dict[tuple[Access, int], Window] = {}
         """Windows that hold where code is emitted now, by load and copy."""
+        self.steps_further: dict[LoopVar, int] = {}
+        """Positions by which addresses are further on along a variable than where it is."""
         self.apart: set[Tensor] = set()
         """Copies whose elements lie by remainder, so that taps are read at many places."""
 
@@ -83,6 +86,13 @@ class Values:
         outer, self.vector = self.vector, vector
         yield
         self.vector = outer
+
+    @contextmanager
+    def further(self, v: LoopVar, steps: int) -> Iterator[None]:
+        """Code whose addresses are so many positions further on along a variable, in which they step over known numbers of elements."""
+        self.steps_further[v] = steps
+        yield
+        del self.steps_further[v]
 
     @contextmanager
     def populating(self, extents: Iterable[Size]) -> Iterator[None]:
@@ -150,6 +160,9 @@ class Values:
             looked_up = self._decoded(n, copy)
         if looked_up is not None:
             return looked_up
+        lanes = compared_lanes(self, n, copy) if self.varies(n) else None
+        if lanes is not None:
+            return lanes
         wide = n.dtype.is_float and n.dtype.bits >= 32
         if n.name == "div" and wide and self._by_reduction(n):
             return self.f.mul(*self._level(self.of(n.args[0], copy), self.reciprocal(n.args[1], copy)))
@@ -244,6 +257,7 @@ class Values:
         vector = None if self.vector is None else self.vector.variable
         byterm: dict[int, list[tuple[DagNode | LoopVar | Val, Size]]] = {}
         fixed_part, steps = self.sizes.stepped(address.offset)
+        fixed_part = fixed_part + sum(self.steps_further[v] * c for v, c in address.terms if v in self.steps_further)
         if steps:
             byterm[self.levels.step_depth((address.offset,))] = [*steps]
         numbers: list[tuple[Val, Size]] = []

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial, reduce
 
+from anyshape.dims import Size
 from anyshape.lower.analyse.windows import ROOM, Staged, Windows
 from anyshape.lower.emit.loops.inner_loop import accumulate
 from anyshape.lower.emit.loops.nest import Accumulators, nest, nest_carrying
@@ -28,6 +30,8 @@ FEW = 4
 """Rows of results that are left over, and those of a block where registers are few."""
 REGISTERS = 16
 """Registers that hold the sums of few rows only."""
+HALVED = 32
+"""Bytes of the vectors whose halves are not used for short rows."""
 
 
 def emit_windows(ctx: KernelContext, scope: Scope) -> None:
@@ -36,14 +40,36 @@ def emit_windows(ctx: KernelContext, scope: Scope) -> None:
     assert windows is not None
     prepare(ctx, windows.staged)
     fill_pads(ctx, windows.staged)
-    results = _PlaneResults(ctx, scope, windows)
+    extent = windows.staged.moving[-1].position.extent
+    for lanes, fits in _widths(ctx, extent) if windows.below else [(ctx.lanes, None)]:
+        with nullcontext() if fits is None else ctx.levels.when(fits):
+            _emit_planes(ctx, scope, windows, lanes)
+
+
+def _widths(ctx: KernelContext, extent: Size) -> list[tuple[int, Val | None]]:
+    """How many lanes vectors of results have, and where (None: everywhere): half of those of 512 bits where a row of results fills no more,
+    since some processors execute these as two halves, and all read twice as many of them across two lines of the cache."""
+    f, lanes, length = ctx.f, ctx.lanes, ctx.sizes.of(extent)
+    if f.target.vector_bytes <= HALVED:
+        return [(lanes, None)]
+    if length.number is not None:
+        return [(lanes // 2 if length.number <= lanes // 2 else lanes, None)]
+    is_short = f.compare("le", length, lanes // 2)
+    return [(lanes // 2, is_short), (lanes, f.not_(is_short))]
+
+
+def _emit_planes(ctx: KernelContext, scope: Scope, windows: Windows[Reduction], lanes: int) -> None:
+    """Emits the loops over planes, whose results are vectors of so many lanes; so are their copies where these are taken apart, and else
+    have the pads of a row besides."""
+    staged, results = windows.staged, _PlaneResults(replace(ctx, lanes=lanes), scope, windows)
     planes = [v for v in results.stores[0].variables if v not in results.positions]
+    copying = replace(ctx, lanes=lanes) if staged.moving[-1].step > 1 else ctx
 
     def copied(carried: Sequence[Val]) -> list[Val]:
-        fill(ctx, windows.staged, pads=False)
+        fill(copying, staged, pads=False)
         return [*carried]
 
-    over_copied_planes(ctx, planes, windows.staged, [], copied, lambda _: results.emit())
+    over_copied_planes(ctx, planes, staged, [], copied, lambda _: results.emit())
 
 
 class _PlaneResults:
@@ -281,7 +307,8 @@ class _CopiedRow:
 
     def first_masks(self) -> list[Val]:
         """Returns the masks of the beginning of a row, which are the same for all rows."""
-        levels, keys = self.ctx.levels, [("beginning", self.staged.tensor, copy) for copy in range(self.step)]
+        levels = self.ctx.levels
+        keys = [("beginning", self.staged.tensor, self.lanes, copy) for copy in range(self.step)]
         known = [mask for k in keys if (mask := levels.find(k)) is not None]
         if known:
             return known

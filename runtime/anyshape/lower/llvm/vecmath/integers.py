@@ -1,17 +1,21 @@
 """Integer division that cannot trap: x / 0 is 0 with remainder 0, and the lowest number divided by -1 wraps to itself.
 
-In: integer values of one type. Out: the same type. The quotient of vectors is made by an f64 division, which is exact for integers of
-up to 53 bits and, unlike integer division, exists for vectors; of integers of 64 bits where all lanes have fewer than `SHORT`.
+In: integer values of one type. Out: the same type. The quotient of vectors is made by a division of floats, which unlike that of integers
+exists for vectors: in f32 for 16 bits, in f64 for 32, and for 64 where all lanes have fewer than `SHORT`.
 """
 
 from __future__ import annotations
 
 from ..builder import FunctionBuilder
-from ..types import F64, I32, Val, ValLike, const
+from ..types import F32, F64, I32, Val, ValLike, const
 from .rounding import trunc
 
 SHORT = 50
 """Bits of a magnitude that is converted to f64 and back by adding `_SHIFT`, as processors do that have no instruction for it."""
+_ABOVE_ONE = 1 + 2.0**-50
+"""The dividend of a reciprocal in f64 that gives the quotients of integers of 32 bits by a product. Such a product is never below the exact
+quotient, since two roundings take less than 2**-50 of it, nor above by 1 over the divisor, as far as the next whole number is at least.
+Code generation moves the reciprocal out of a loop that has one divisor."""
 _SHIFT = 1.5 * 2.0**52
 _SHIFT_BITS = 0x4338000000000000
 
@@ -25,6 +29,11 @@ def _safe(f: FunctionBuilder, a: Val, b: Val, unsigned: bool) -> Val:
     return f.select(unsafe, const(b.type, 1), b)
 
 
+def _positive_if_one(f: FunctionBuilder, b: Val) -> Val:
+    """The divisors with 0 and -1 replaced by 1, by which remainders are 0 too; whatever is divided, so that a loop does it once."""
+    return f.select(f.compare("lt", f.add(b, 1), 2, unsigned=True), const(b.type, 1), b)
+
+
 def _quotient(f: FunctionBuilder, a: Val, b: Val, unsigned: bool) -> Val:
     """a / b toward zero, b safe."""
     bits = a.type.bits
@@ -35,9 +44,9 @@ def _quotient(f: FunctionBuilder, a: Val, b: Val, unsigned: bool) -> Val:
     to_float, to_int = ("uitofp", "fptoui") if unsigned else ("sitofp", "fptosi")
     if bits < 32:
         widen = "zext" if unsigned else "sext"
-        a32, b32 = f.convert(widen, a, I32), f.convert(widen, b, I32)
-        return f.convert("trunc", _quotient(f, a32, b32, False), a.type)
-    ratio = f.fdiv(f.convert(to_float, a, F64), f.convert(to_float, b, F64))
+        x, y = (f.convert("sitofp", f.convert(widen, v, I32), F32) for v in (a, b))
+        return f.convert("trunc", f.convert("fptosi", f.fdiv(x, y), I32), a.type)
+    ratio = f.mul(f.convert(to_float, a, F64), f.fdiv(_ABOVE_ONE, f.convert(to_float, b, F64)))
     return f.convert(to_int, ratio, I32)
 
 
@@ -65,7 +74,7 @@ def trunc_div(f: FunctionBuilder, a: ValLike, b: ValLike, unsigned: bool = False
 def trunc_mod(f: FunctionBuilder, a: ValLike, b: ValLike, unsigned: bool = False) -> Val:
     """The remainder with the sign of a (C)."""
     x, y = f.pair(a, b)
-    safe = _safe(f, x, y, unsigned)
+    safe = _safe(f, x, y, unsigned) if unsigned or not x.type.lanes else _positive_if_one(f, y)
     return f.sub(x, f.mul(_quotient(f, x, safe, unsigned), safe))
 
 

@@ -74,16 +74,34 @@ def at_least_keeping_nan(f: FunctionBuilder, x: Val, low: float) -> Val:
 
 
 def fmod(f: FunctionBuilder, a: ValLike, b: ValLike, floored: bool = False) -> Val:
-    """The exact remainder, with the sign of `a` (C), or of `b` if `floored` (Python). Floats of 32 bits are divided as floats of 64; where
-    a quotient is too large for that, and for floats of 64 bits, libm is called for each lane."""
+    """The exact remainder, with the sign of `a` (C), or of `b` if `floored` (Python). Vectors of 32 bits are divided as they are, or as
+    floats of 64 where a quotient is too large for that. Where it is too large for both, and for floats of 64 bits, libm is called for each
+    lane."""
     x, y = f.pair(a, b)
-    rest = _wide_remainder(f, x, y) if x.type.bits == F32.bits and x.type.lanes else f.binary("frem", x, y)
+    rest = _remainder(f, x, y) if x.type.bits == F32.bits and x.type.lanes else f.binary("frem", x, y)
     if not floored:
         return rest
     nonzero = f.compare("ne", rest, 0.0)
     unlike = f.xor(f.compare("lt", rest, 0.0), f.compare("lt", y, 0.0))
     moved = f.select(f.and_(nonzero, unlike), f.add(rest, y), rest)
     return f.select(nonzero, moved, copysign(f, moved, y))
+
+
+def _remainder(f: FunctionBuilder, x: Val, y: Val) -> Val:
+    """What is left of vectors of f32, by a division and a fused multiply-add of f32 if all quotients have at most 24 bits. Such a quotient,
+    rounded, may be 1 too large. Either way what is left has 24 bits at most, so that the multiply-add does not round."""
+    if not f.target.fma:
+        return _wide_remainder(f, x, y)
+    size, step = abs_(f, x), abs_(f, y)
+    quotient = trunc(f, f.fdiv(size, step))
+    fits = f.and_(f.fcmp("olt", quotient, 2.0**24), f.fcmp("olt", step, float("inf")))
+    with f.if_else(f.reduce("and", fits)) as branch:
+        with branch.then():
+            rest = f.fma(f.neg(quotient), step, size)
+            branch.give(copysign(f, f.select(f.fcmp("olt", rest, 0.0), f.add(rest, step), rest), x))
+        with branch.otherwise():
+            branch.give(_wide_remainder(f, x, y))
+    return branch.results[0]
 
 
 def _wide_remainder(f: FunctionBuilder, x: Val, y: Val) -> Val:
