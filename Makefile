@@ -8,9 +8,9 @@ STAMP  := $(VENV)/.anyshape-ready
 JOBS   ?= 2
 # Each process takes what stands together, and later what others have left: the laws of an op share its calls and what was compiled for them.
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
-# Random calls for each law of each op in `make test`, of law 1 one more in each other dtype; with OP= there are 100, or as many as fit into
-# two seconds, in `make test-long OP=` 1000.
-EXAMPLES ?= $(or $(ANYSHAPE_EXAMPLES),20)
+# Random calls for each law of each op in `make test`, of law 1 one more in other dtypes; with OP= there are 100, or as many as fit into
+# two seconds, in `make test-targets` 20, in `make test-long` 200, in `make test-long OP=` 1000.
+EXAMPLES ?= $(or $(ANYSHAPE_EXAMPLES),10)
 # The `+cpu` build only: where pip's index has none, add the index of CPU builds that PyTorch's install page names, as in
 # `make retrain TORCH="torch==2.13.0+cpu --extra-index-url URL"`. On a Mac plain `TORCH=torch==2.13.0` is a CPU build.
 TORCH      ?= torch==2.13.0+cpu
@@ -180,9 +180,9 @@ programs: $(STAMP)  ## laws 3, 4, 6 and 7 on random programs, and a tally of wha
 # Of the laws those that run machine code: what inference says does not depend on the processor.
 ON_CODE := kernel_is_interpreter or run_time or executors or spec_examples or gradients or moving or rewriting or programs or models
 test-targets: $(STAMP)  ## the laws on code for lesser processors: AVX2, and SSE 4.2 without masks and fused multiply-adds; some on emulated matrix tiles
-	ANYSHAPE_TARGET=avx2 ANYSHAPE_EXAMPLES=$(EXAMPLES) $(PYTEST) tests/laws tests/models -k "$(ON_CODE)"
-	ANYSHAPE_TARGET=sse ANYSHAPE_EXAMPLES=$(EXAMPLES) $(PYTEST) tests/laws tests/models -k "$(ON_CODE)"
-	ANYSHAPE_TARGET=amx ANYSHAPE_EXAMPLES=$(EXAMPLES) $(PYTEST) tests/laws tests/precision -k "kernel_is_interpreter or narrowed"
+	ANYSHAPE_TARGET=avx2 ANYSHAPE_EXAMPLES=$(or $(ANYSHAPE_EXAMPLES),20) $(PYTEST) tests/laws tests/models -k "$(ON_CODE)"
+	ANYSHAPE_TARGET=sse ANYSHAPE_EXAMPLES=$(or $(ANYSHAPE_EXAMPLES),20) $(PYTEST) tests/laws tests/models -k "$(ON_CODE)"
+	ANYSHAPE_TARGET=amx ANYSHAPE_EXAMPLES=$(or $(ANYSHAPE_EXAMPLES),20) $(PYTEST) tests/laws tests/precision -k "kernel_is_interpreter or narrowed"
 
 mutate: $(STAMP)  ## change every spec in one place at a time; its own tests must notice (OP=name: one op, again; else what changed)
 	$(BIN)/python -m anyshape_testing.mutation $(if $(OP),--op $(OP)) --jobs $(JOBS)

@@ -9,6 +9,8 @@ from hypothesis import HealthCheck, settings
 
 from anyshape_testing.process.collector import collect_seldom, leave_out_what_stays
 from anyshape_testing.process.frames import call_with_frames
+from anyshape_testing.process.profile import LONG
+from tests.sampling import sampled
 
 settings.register_profile(
     "anyshape", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -20,6 +22,13 @@ collect_seldom()
 def pytest_addoption(parser: Any) -> None:
     parser.addoption("--op", default=None, help="restrict the laws to these ops, separated by commas")
     parser.addoption("--update-golden", action="store_true", help="write what the emitters say now as what is expected")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out cases of tests that are marked as `sampled`, unless nothing is sampled."""
+    kept, left = ([*items], []) if LONG else sampled(items)
+    config.hook.pytest_deselected(items=left)
+    items[:] = kept
 
 
 def pytest_collection_finish() -> None:

@@ -26,7 +26,7 @@ from anyshape_testing.process.profile import LEAST, load_profile, usual
 from anyshape_testing.quick import Check, Verdict, run
 from anyshape_testing.running.accounting import Tally, WeakLaw, different_calls, required_calls, settle
 from anyshape_testing.running.counts import by_law, keep, read, summary
-from anyshape_testing.running.random_calls import on_random_calls
+from anyshape_testing.running.random_calls import on_random_calls, one_in
 from anyshape_testing.running.trying import Body, has_zeros_alone
 
 LAW = "1a interpreter == reference"
@@ -46,6 +46,20 @@ def tried(body: Body, op: str = "add", **options: Any) -> dict[str, Any]:
     said: dict[str, Any] = {}
     on_random_calls(op, LAW, said.__setitem__, body, **options)
     return said
+
+
+def test_a_third_of_the_other_dtypes_and_of_other_ops_others() -> None:
+    def seen(**options: int) -> set[str]:
+        dtypes: set[str] = set()
+        tried(lambda c: bool(dtypes.add(str(c.dtypes["T"])) or True), **options)
+        return dtypes
+
+    common, some, all_ = seen(), seen(dtypes=3), seen(dtypes=1)
+    assert common < some < all_ and len(some - common) == pytest.approx(len(all_ - common) / 3, abs=1)
+    calls = corpus(PROPERTIES["add"], 20).further_dtypes
+    by_op = {tuple(map(id, one_in(3, calls, op))) for op in PROPERTIES}
+    assert len(by_op) == 3 and {k for some in by_op for k in some} == {id(c) for c in calls}
+    assert one_in(3, calls[:1], "add") == calls[:1] and one_in(3, (), "add") == ()
 
 
 def declared(monkeypatch: pytest.MonkeyPatch, op: str, **weak: str) -> Property:

@@ -71,7 +71,7 @@ def test_code_for_other_processors(kernel_op: str, record_property: Any) -> None
         return any(compiled)
 
     law, (share, least) = "11 code for other processors", (4, LEAST) if LONG else (1, 1)
-    on_random_calls(kernel_op, law, record_property, body, share=share, every_dtype=True, least=least)
+    on_random_calls(kernel_op, law, record_property, body, share=share, dtypes=1, least=least)
 
 
 def _is_whole(c: Call, name: str, target: Target) -> bool:

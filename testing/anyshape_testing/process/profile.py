@@ -13,7 +13,7 @@ LEAST = 10
 """Different calls that a law has to accept."""
 LONG = os.environ.get("ANYSHAPE_LONG", "0") not in ("", "0")
 """Whether nothing is sampled, as in `make test-long`: laws draw from all dtypes of an op in half of the draws, and the ends of
-integers; otherwise they draw five common dtypes, and laws 1 and 2 have one call in each other dtype"""
+integers; otherwise they draw five common dtypes, and laws 1a and 2 have one call in each other dtype, law 1b in a third of them"""
 CHUNK = int(os.environ.get("ANYSHAPE_CHUNK") or 0)
 """Number of a series of draws: equal numbers give equal draws, different ones different draws"""
 

@@ -7,10 +7,11 @@ that runs the same call again.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
+from zlib import crc32
 
 from hypothesis import Phase, settings
 from hypothesis.errors import Unsatisfiable
@@ -42,12 +43,13 @@ def on_random_calls(
     make: Make = random_call,
     share: int = 1,
     refused: bool = False,
-    every_dtype: bool = False,
+    dtypes: int = 0,
     least: int = LEAST,
 ) -> None:
     """Runs body on random calls; a draw that it rejects, or for which it returns False, is not counted as accepted. `share`: a law whose
-    calls are costly takes one in so many of the usual examples. `refused`: it also tests calls that the rule refuses. `every_dtype`: it
-    gets one small call in each dtype that the op allows and no random call has. `least`: the different calls that it has to accept.
+    calls are costly takes one in so many of the usual examples. `refused`: it also tests calls that the rule refuses. `dtypes`: it gets
+    one small call in one of so many of the dtypes that the op allows and no random call has; 0: in none. `least`: the different calls that
+    it has to accept.
 
     All laws of an op have the same calls, drawn once; SOME or MORE times as many where a law accepts too few. Where a law fails, calls are
     drawn again to find the smallest that fails; a law with a `make` of its own always draws calls for itself."""
@@ -73,8 +75,8 @@ def on_random_calls(
                 candidates if times == 1 else tried.while_weak(candidates, of_zeros),
                 examples if times == 1 else math.inf,
             )
-            if times == 1 and every_dtype and examples > FEW:
-                tried.calls(((c, 1) for c in drawn.further_dtypes), math.inf)
+            if times == 1 and dtypes and examples > FEW:
+                tried.calls(((c, 1) for c in one_in(dtypes, drawn.further_dtypes, op)), math.inf)
     except Exception as e:
         smallest = e
         if make is random_call and tried.failing and Phase.shrink in settings().phases:
@@ -84,6 +86,11 @@ def on_random_calls(
         raise smallest from None
     cut_short = tried.is_weak and (time_budget.is_spent() or not has_all)
     settle(Tally(law, op, tried.drawn, tried.accepted, tried.required, cut_short), p.weak, record, p.source)
+
+
+def one_in(many: int, calls: Sequence[Call], op: str) -> Sequence[Call]:
+    """Takes one in so many calls; of different ops different ones, so that all ops together have all dtypes."""
+    return calls[crc32(op.encode()) % min(many, max(len(calls), 1)) :: many]
 
 
 def repeated(op: str) -> list[Call]:
