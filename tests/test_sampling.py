@@ -1,4 +1,4 @@
-"""Of a test that is marked as sampled one in so many cases is kept; of others all are."""
+"""Tests that one in so many cases of a test that is marked as sampled is kept, and all cases of other tests."""
 
 from __future__ import annotations
 
