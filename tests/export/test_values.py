@@ -17,6 +17,7 @@ from anyshape.errors import AnyshapeError, ArgumentError, OverflowedError, Shape
 from anyshape.graph.function import Function
 from anyshape.vm.compiling.options import make_options
 from anyshape.vm.export import TARGETS, Export, Request, export, export_ranks, export_target, own_targets
+from anyshape.vm.export.budget import bytes_at, demand_budget
 from anyshape.vm.export.entry_knowledge import analyse
 from anyshape.vm.export.exporting import compiled_programs
 from anyshape.vm.export.formula import arena_size
@@ -414,6 +415,18 @@ def test_bounds_that_do_not_fit_the_budget_are_refused_at_once() -> None:
         UnsupportedError, match=r"needs [0-9]+ bytes of memory at n = 1, m = 1, k = 1, and the budget is 1"
     ):
         exported(f, budget=1)
+
+
+def test_a_refusal_for_the_budget_has_the_whole_formula() -> None:
+    """Lines of a message that are too long lose their middle, and a formula without its middle tells no bytes."""
+    m = Exported(exported(rows().specialize(n=(1, 1000), m=(1, 64), k=(1, 64)))).interface
+    n = m.dims[0].symbol
+    formula: Any = sum(((k * n + 1) // (k + 7) for k in range(1, 100)), start=n)
+    assert len(str(formula)) > 1000
+    for budget in (bytes_at(formula, {"n": 1}), 0):
+        with pytest.raises(UnsupportedError) as raised:
+            demand_budget([formula], m, budget)
+        assert f"arena = {formula}" in " ".join(str(raised.value).split())
 
 
 def test_what_is_refused() -> None:
