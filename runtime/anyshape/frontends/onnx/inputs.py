@@ -41,7 +41,7 @@ class DimNames:
         for name in self.bindings:
             if name not in self.sizes:
                 near = get_close_matches(name, self.sizes, 1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
+                hint = f"; did you mean {near[0]!r}?" if near else "."
                 known = ", ".join(map(repr, self.sizes)) or "none"
                 raise ArgumentError(f"dims: no input of {where} has a dim {name!r}{hint} Named dims: {known}")
 
