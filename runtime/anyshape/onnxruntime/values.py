@@ -28,6 +28,24 @@ SPELLED = {"f16": "float16", "bf16": "bfloat16", "f32": "float", "f64": "double"
 """What ONNX calls element types whose name is more than kind and bits"""
 
 
+_CAPSULE: Any = type(np.empty(0).__dlpack__())
+_CPU = (1, 0)
+"""What DLPack calls the CPU"""
+
+
+class _OfCapsule:
+    """What NumPy reads a capsule of: it says that it is on the CPU, and NumPy refuses a capsule of another device."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _CPU
+
+
 class OrtAllocatorType(EqualToIntegers):
     """Kinds of allocators of onnxruntime."""
 
@@ -141,12 +159,14 @@ class OrtValue:
     @staticmethod
     @entry
     def from_dlpack(data: Any) -> OrtValue:
-        """A tensor in the memory of what has DLPack."""
+        """A tensor in the memory of what has DLPack, or of a capsule of it."""
+        if isinstance(data, _CAPSULE):
+            data = _OfCapsule(data)
         if not hasattr(data, "__dlpack__"):
-            raise NoValue(f"from_dlpack takes what has __dlpack__, got {short(data)}")
+            raise NoValue(f"from_dlpack takes what has __dlpack__, or a capsule, got {short(data)}")
         try:
             return OrtValue(np.from_dlpack(data))
-        except (TypeError, RuntimeError, BufferError) as e:
+        except (TypeError, ValueError, RuntimeError, BufferError) as e:
             raise NoValue(f"from_dlpack: {e}") from e
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
