@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -379,6 +380,18 @@ def test_functions_of_the_c_library_are_reported(target: str) -> None:
     x = anyshape.input("x", "f32[n]")
     e = export(anyshape.function([x], ops.sin(x)), "sine", export_target(target), OPTIONS)
     assert "sinf" in e.library and not {"malloc", "free"} & undefined(e.object)
+
+
+def test_a_model_is_called_as_its_function_or_else_as_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = anyshape.input("x", "f32[n]")
+    unnamed, named = (anyshape.compile(anyshape.function([x], ops.exp(x), *name)) for name in ((), ("head",)))
+    assert [p.name for p in unnamed.export(tmp_path / "bert-2")][:2] == ["bert_2.h", "bert_2.o"]
+    assert b"bert_2_run(" in (tmp_path / "bert-2/bert_2.h").read_bytes()
+    assert [p.name for p in named.export(tmp_path / "bert-2")][:2] == ["head.h", "head.o"]
+    monkeypatch.chdir(tmp_path / "bert-2")
+    assert [p.name for p in unnamed.export(".")][:2] == ["bert_2.h", "bert_2.o"]
 
 
 def test_sizes_beyond_the_budget_are_refused() -> None:
