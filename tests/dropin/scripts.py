@@ -230,6 +230,8 @@ ALIKE: dict[str, Script] = {
     "session options": lambda ort, _: session(ort, sess_options=options(ort, logid="a")).get_session_options().logid,
     "as a truth": lambda ort, _: options(ort, enable_profiling=0).enable_profiling,
     # what is refused
+    "from dlpack of a number": lambda ort, _: ort.OrtValue.from_dlpack(5),
+    "a capsule twice": lambda ort, _: [ort.OrtValue.from_dlpack(c) for c in [X.__dlpack__()] * 2],
     "no file": lambda ort, _: ort.InferenceSession("no such file.onnx", providers=CPU),
     "a folder": lambda ort, _: ort.InferenceSession("/", providers=CPU),
     "no model": lambda ort, _: ort.InferenceSession(b"nonsense", providers=CPU),

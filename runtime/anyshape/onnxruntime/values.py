@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from anyshape.dtypes import CHAR, DType, from_numpy
 from anyshape.errors import AnyshapeError
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, NUMBER_OF, STRING
-from anyshape.onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented, NoValue, error
+from anyshape.onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented, NoValue, WrongKind, error
 from anyshape.onnxruntime.enumerations import EqualToIntegers
 from anyshape.onnxruntime.translation import entry
 from anyshape.public import short
@@ -163,10 +163,12 @@ class OrtValue:
         if isinstance(data, _CAPSULE):
             data = _OfCapsule(data)
         if not hasattr(data, "__dlpack__"):
-            raise NoValue(f"from_dlpack takes what has __dlpack__, or a capsule, got {short(data)}")
+            raise WrongKind(f"from_dlpack takes what has __dlpack__, or a capsule, got {short(data)}")
         try:
             return OrtValue(np.from_dlpack(data))
-        except (TypeError, ValueError, RuntimeError, BufferError) as e:
+        except ValueError as e:
+            raise WrongKind(f"from_dlpack takes a capsule that nobody has taken from: {e}") from e
+        except (TypeError, RuntimeError, BufferError) as e:
             raise NoValue(f"from_dlpack: {e}") from e
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
