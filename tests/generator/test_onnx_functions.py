@@ -189,7 +189,7 @@ def test_functions_without_loss_near_zero_and_far_from_it() -> None:
 
 
 def test_outputs_that_a_node_does_not_need_are_empty() -> None:
-    """As docs/op-authors.md says; a node that ends before them is refused by onnxruntime."""
+    """A node names all outputs, with an empty name for each that it does not need; onnxruntime refuses one that ends before them."""
     x = operands("layer_norm", np.float32, [(3, 8), (8,), (8,)])
     y, *_ = in_onnxruntime("layer_norm", x, axis=-1)
     (alone,) = run(FUNCTIONS["layer_norm"], x, {"axis": -1}, ["y", "", ""])
