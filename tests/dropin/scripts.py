@@ -219,6 +219,8 @@ ALIKE: dict[str, Script] = {
     "updated": lambda ort, _: updated(ort, X),
     "dlpack": lambda ort, _: np.from_dlpack(ort.OrtValue.ortvalue_from_numpy(X)),
     "from dlpack": lambda ort, _: ort.OrtValue.from_dlpack(X).numpy(),
+    "from a capsule of dlpack": lambda ort, _: ort.OrtValue.from_dlpack(X.__dlpack__()).numpy(),
+    "from a capsule, the same memory": lambda ort, _: ort.OrtValue.from_dlpack(X.__dlpack__()).data_ptr() == X.ctypes.data,
     "device": lambda ort, _: ort.OrtDevice.make("cpu", 0).device_type(),
     "threads": lambda ort, _: session(ort, sess_options=options(ort, intra_op_num_threads=1)).run(None, {"x": X}),
     "entries": lambda ort, _: (entries(ort, ort.SessionOptions()), entries(ort, ort.RunOptions())),
@@ -228,6 +230,8 @@ ALIKE: dict[str, Script] = {
     "session options": lambda ort, _: session(ort, sess_options=options(ort, logid="a")).get_session_options().logid,
     "as a truth": lambda ort, _: options(ort, enable_profiling=0).enable_profiling,
     # what is refused
+    "from dlpack of a number": lambda ort, _: ort.OrtValue.from_dlpack(5),
+    "a capsule twice": lambda ort, _: [ort.OrtValue.from_dlpack(c) for c in [X.__dlpack__()] * 2],
     "no file": lambda ort, _: ort.InferenceSession("no such file.onnx", providers=CPU),
     "a folder": lambda ort, _: ort.InferenceSession("/", providers=CPU),
     "no model": lambda ort, _: ort.InferenceSession(b"nonsense", providers=CPU),

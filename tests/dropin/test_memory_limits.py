@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import re
 import threading
 import weakref
 from collections.abc import Iterator
@@ -249,5 +250,9 @@ def test_the_page_has_the_message() -> None:
     register(ours)
     s = in_environment(ours, typed(model(softmax, [tensor("x", ["n", 256])], "y"), ["n", 256]))
     with pytest.raises(state.Fail) as e:
-        s.run(None, {"x": np.ones((500, 256), np.float32)})
-    assert str(e.value) in page
+        s.run(None, {"x": np.ones((600, 256), np.float32)})
+    own = re.compile(
+        r"(?<=needs )\d+|(?<=is at most )\d+"
+    )  # they depend on the processor, and on how many threads it runs
+    assert len(own.findall(str(e.value))) == 2
+    assert own.sub("#", str(e.value)) in own.sub("#", page)

@@ -30,7 +30,8 @@ def test_an_exported_op_refuses_in_the_words_of_python(op: str) -> None:
 def listed_as_refused() -> set[str]:
     """The ops that docs/export.md lists."""
     rows = PAGE.read_text().split(BEGIN)[1].split(END)[0].splitlines()
-    return {op for row in rows if row.startswith("| ") for op in row.split("|")[1].strip().split(", ")}
+    listed = {op for row in rows if row.startswith("| ") for op in row.split("|")[1].strip().split(", ")}
+    return listed - {"refused"}
 
 
 def test_the_list_of_refused_ops_is_written_from_outcomes() -> None:
@@ -43,6 +44,11 @@ def test_the_list_of_refused_ops_is_written_from_outcomes() -> None:
         and "alone, since their rank depends on a dim: d." in text
     )
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
+
+
+def test_the_page_counts_the_ops_that_there_are() -> None:
+    examples = [n for n, p in OPS.items() if any(e.error is None for e in p.examples)]
+    assert f"\nOf {len(examples)} ops, {len(examples) - len(listed_as_refused())} are exported" in PAGE.read_text()
 
 
 @pytest.mark.parametrize(("op", "said"), [("fresh_seed", "give it a seed")])

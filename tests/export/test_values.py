@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from anyshape.errors import AnyshapeError, ArgumentError, OverflowedError, Shape
 from anyshape.graph.function import Function
 from anyshape.vm.compiling.options import make_options
 from anyshape.vm.export import TARGETS, Export, Request, export, export_ranks, export_target, own_targets
+from anyshape.vm.export.budget import bytes_at, demand_budget
 from anyshape.vm.export.entry_knowledge import analyse
 from anyshape.vm.export.exporting import compiled_programs
 from anyshape.vm.export.formula import arena_size
@@ -380,6 +382,18 @@ def test_functions_of_the_c_library_are_reported(target: str) -> None:
     assert "sinf" in e.library and not {"malloc", "free"} & undefined(e.object)
 
 
+def test_a_model_is_called_as_its_function_or_else_as_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = anyshape.input("x", "f32[n]")
+    unnamed, named = (anyshape.compile(anyshape.function([x], ops.exp(x), *name)) for name in ((), ("head",)))
+    assert [p.name for p in unnamed.export(tmp_path / "bert-2")][:2] == ["bert_2.h", "bert_2.o"]
+    assert b"bert_2_run(" in (tmp_path / "bert-2/bert_2.h").read_bytes()
+    assert [p.name for p in named.export(tmp_path / "bert-2")][:2] == ["head.h", "head.o"]
+    monkeypatch.chdir(tmp_path / "bert-2")
+    assert [p.name for p in unnamed.export(".")][:2] == ["bert_2.h", "bert_2.o"]
+
+
 def test_sizes_beyond_the_budget_are_refused() -> None:
     f, budget = rows(), 100_000
     e = exported(f, budget=budget)
@@ -414,6 +428,18 @@ def test_bounds_that_do_not_fit_the_budget_are_refused_at_once() -> None:
         UnsupportedError, match=r"needs [0-9]+ bytes of memory at n = 1, m = 1, k = 1, and the budget is 1"
     ):
         exported(f, budget=1)
+
+
+def test_a_refusal_for_the_budget_has_the_whole_formula() -> None:
+    """Lines of a message that are too long lose their middle, and a formula without its middle tells no bytes."""
+    m = Exported(exported(rows().specialize(n=(1, 1000), m=(1, 64), k=(1, 64)))).interface
+    n = m.dims[0].symbol
+    formula: Any = sum(((k * n + 1) // (k + 7) for k in range(1, 100)), start=n)
+    assert len(str(formula)) > 1000
+    for budget in (bytes_at(formula, {"n": 1}), 0):
+        with pytest.raises(UnsupportedError) as raised:
+            demand_budget([formula], m, budget)
+        assert f"arena = {formula}" in " ".join(str(raised.value).split())
 
 
 def test_what_is_refused() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -57,15 +57,21 @@ def operands(name: str, dtype: Any, shapes: list[tuple[int, ...]]) -> list[NDArr
     return arrays
 
 
-def run(f: onnx.FunctionProto, arrays: list[NDArray[Any]], attributes: Mapping[str, Any]) -> list[Any]:
-    """A node that calls the function, in onnxruntime."""
+def run(
+    f: onnx.FunctionProto,
+    arrays: list[NDArray[Any]],
+    attributes: Mapping[str, Any],
+    outputs: Sequence[str] | None = None,
+) -> list[Any]:
+    """A node that calls the function, in onnxruntime, with all outputs or with these."""
+    outputs = list(f.output) if outputs is None else outputs
     kinds = [helper.np_dtype_to_tensor_dtype(a.dtype) for a in arrays]
     infos = [helper.make_tensor_value_info(n, k, a.shape) for n, k, a in zip(f.input, kinds, arrays, strict=True)]
-    node = helper.make_node(f.name, list(f.input), list(f.output), domain=f.domain)
+    node = helper.make_node(f.name, list(f.input), outputs, domain=f.domain)
     for key, value in attributes.items():
         no_axes = {"attr_type": onnx.AttributeProto.INTS} if value == () else {}
         node.attribute.append(helper.make_attribute(key, value, **no_axes))
-    graph = helper.make_graph([node], "g", infos, [onnx.ValueInfoProto(name=n) for n in f.output])
+    graph = helper.make_graph([node], "g", infos, [onnx.ValueInfoProto(name=n) for n in outputs if n])
     imports = [helper.make_opsetid("", 19), helper.make_opsetid(f.domain, 1)]
     model = helper.make_model(graph, opset_imports=imports, functions=[f], ir_version=8)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
@@ -180,6 +186,16 @@ def test_functions_without_loss_near_zero_and_far_from_it() -> None:
     compare("expm1", [np.concatenate([x, np.array([-100.0, np.inf, -np.inf], np.float32)])])
     compare("log1p", [np.concatenate([x, np.array([np.inf, -1.0], np.float32)])])
     assert in_onnxruntime("log1p", [x])[0][0] == x[0]
+
+
+def test_outputs_that_a_node_does_not_need_are_empty() -> None:
+    """A node names all outputs, with an empty name for each that it does not need; onnxruntime refuses one that ends before them."""
+    x = operands("layer_norm", np.float32, [(3, 8), (8,), (8,)])
+    y, *_ = in_onnxruntime("layer_norm", x, axis=-1)
+    (alone,) = run(FUNCTIONS["layer_norm"], x, {"axis": -1}, ["y", "", ""])
+    np.testing.assert_allclose(alone, y, rtol=2e-6, atol=2e-6)
+    with pytest.raises(Exception, match="output index 1 is out of range"):
+        run(FUNCTIONS["layer_norm"], x, {"axis": -1}, ["y"])
 
 
 def test_the_checker_takes_the_model_and_a_user_merges_it() -> None:

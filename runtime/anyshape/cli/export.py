@@ -20,6 +20,10 @@ def export_command(args: argparse.Namespace) -> Answer:
     """Runs the command."""
     if (args.model is None) == (args.op is None):
         raise ArgumentError("export takes a model, or --op with the name of an op")
+    if args.op is not None and "," in args.op:
+        raise ArgumentError(
+            f"--op {args.op}: of several ops, --for onnxruntime or --for torch writes one library; for C, export each one alone"
+        )
     if args.dtypes or args.domain:
         raise ArgumentError("--dtypes and --domain are for --for onnxruntime; --for torch takes --dtypes too")
     target = export_target(args.target)

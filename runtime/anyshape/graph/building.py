@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from anyshape.errors import ArgumentError
-from anyshape.graph.function import Function
+from anyshape.graph.function import UNNAMED, Function
 from anyshape.graph.match_shape import names_of_unknowns, resolved
 from anyshape.graph.require import required_of
 from anyshape.graph.retype import with_dims
@@ -37,7 +37,7 @@ def input(name: str, type: str | TensorType) -> Any:
 
 
 @public
-def function(inputs: Sequence[Any], results: Any, name: str = "main") -> Function:
+def function(inputs: Sequence[Any], results: Any, name: str = UNNAMED) -> Function:
     """The function of these inputs, values or tuples of them; results are a value, a list, or a dict that names them, and tuples among them
     come out as tuples. Raises ArgumentError if something else is needed."""
     listed = (results,) if isinstance(results, Value) else results.values() if isinstance(results, Mapping) else results

@@ -14,6 +14,9 @@ from anyshape.public import public
 from anyshape.rules import Check
 from anyshape.types import ListType
 
+UNNAMED = "main"
+"""The name of a function for which callers choose none"""
+
 
 class Function:
     """A graph. `params` are its inputs in order, `results` its outputs; `result_names` are what callers see.
@@ -29,7 +32,7 @@ class Function:
         self,
         params: Sequence[Value],
         results: Sequence[Value],
-        name: str = "main",
+        name: str = UNNAMED,
         result_names: Sequence[str] | None = None,
         *,
         checks: Sequence[Check] = (),

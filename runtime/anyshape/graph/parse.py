@@ -18,7 +18,7 @@ from anyshape.dtypes import is_dtype_name
 from anyshape.errors import AnyshapeError, ParseError
 from anyshape.graph.call import attribute
 from anyshape.graph.callee import Callee
-from anyshape.graph.function import Function
+from anyshape.graph.function import UNNAMED, Function
 from anyshape.graph.infer import build
 from anyshape.graph.regions import failed
 from anyshape.graph.registry import find_op
@@ -131,7 +131,7 @@ class _FunctionReader:
         self.params: list[Value] = []
         self.results: list[Value] = []
         self.result_names: list[str] = []
-        self.name = "main"
+        self.name = UNNAMED
 
     def into(self, line: str, stack: list[Any]) -> None:
         """Takes one line; a region opens or closes on the stack."""

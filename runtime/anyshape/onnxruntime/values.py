@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from anyshape.dtypes import CHAR, DType, from_numpy
 from anyshape.errors import AnyshapeError
 from anyshape.frontends.onnx.dtypes import BY_NUMBER, NUMBER_OF, STRING
-from anyshape.onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented, NoValue, error
+from anyshape.onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented, NoValue, WrongKind, error
 from anyshape.onnxruntime.enumerations import EqualToIntegers
 from anyshape.onnxruntime.translation import entry
 from anyshape.public import short
@@ -26,6 +26,24 @@ SPELLED = {"f16": "float16", "bf16": "bfloat16", "f32": "float", "f64": "double"
            "f8e4m3fn": "float8e4m3fn", "f8e4m3fnuz": "float8e4m3fnuz", "f8e5m2": "float8e5m2", "f8e5m2fnuz": "float8e5m2fnuz",
            "f8e8m0": "float8e8m0", "f4e2m1": "float4e2m1"}  # fmt: skip
 """What ONNX calls element types whose name is more than kind and bits"""
+
+
+_CAPSULE: Any = type(np.empty(0).__dlpack__())
+_CPU = (1, 0)
+"""What DLPack calls the CPU"""
+
+
+class _OfCapsule:
+    """What NumPy reads a capsule of: it says that it is on the CPU, and NumPy refuses a capsule of another device."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _CPU
 
 
 class OrtAllocatorType(EqualToIntegers):
@@ -141,11 +159,15 @@ class OrtValue:
     @staticmethod
     @entry
     def from_dlpack(data: Any) -> OrtValue:
-        """A tensor in the memory of what has DLPack."""
+        """A tensor in the memory of what has DLPack, or of a capsule of it."""
+        if isinstance(data, _CAPSULE):
+            data = _OfCapsule(data)
         if not hasattr(data, "__dlpack__"):
-            raise NoValue(f"from_dlpack takes what has __dlpack__, got {short(data)}")
+            raise WrongKind(f"from_dlpack takes what has __dlpack__, or a capsule, got {short(data)}")
         try:
             return OrtValue(np.from_dlpack(data))
+        except ValueError as e:
+            raise WrongKind(f"from_dlpack takes a capsule that nobody has taken from: {e}") from e
         except (TypeError, RuntimeError, BufferError) as e:
             raise NoValue(f"from_dlpack: {e}") from e
 

@@ -30,7 +30,7 @@ from anyshape.frontends.onnx.refusals import ImportRefusal, Refusals, repairable
 from anyshape.frontends.onnx.resolve import DEEPEST, MOST_INLINED, Resolver
 from anyshape.frontends.onnx.sparse import sparse_array
 from anyshape.frontends.onnx.tensors import tensor_array
-from anyshape.graph.function import Function
+from anyshape.graph.function import UNNAMED, Function
 from anyshape.graph.value import Value, constant
 from anyshape.types import ListType, TensorType
 from anyshape.wording import counted
@@ -361,7 +361,7 @@ class Import:
             assert value is not None
             _check_declared(info, value, self.where)
             results.append(value)
-        return Function(params, results, "main", [info.name for info in self.graph.output])
+        return Function(params, results, UNNAMED, [info.name for info in self.graph.output])
 
 
 def _check_declared(info: Any, value: Value, where: str) -> None:

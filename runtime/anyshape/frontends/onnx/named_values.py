@@ -26,7 +26,7 @@ from anyshape.frontends.onnx.mappings import all_mappings
 from anyshape.frontends.onnx.order import sort_nodes, spell_node
 from anyshape.frontends.onnx.reader import Source
 from anyshape.graph.entry_checks import EntryFacts
-from anyshape.graph.function import Function, topological
+from anyshape.graph.function import UNNAMED, Function, topological
 from anyshape.graph.regions import inner_param, rebuilt_over
 from anyshape.graph.unused_names import unused
 from anyshape.graph.value import Value
@@ -123,7 +123,7 @@ class _NamingImport(Import):
         self._translate(nodes, scope)
         self.dims.check_used(self.where)
         known = {name: v for name, v in scope.values.items() if v is not None}
-        f = Function([*params, *self.opaque], list(known.values()), "main", list(known))
+        f = Function([*params, *self.opaque], list(known.values()), UNNAMED, list(known))
         best = optimised(f) if self.as_compiled else _best(f)
         final: dict[str, Value | None] = dict.fromkeys(scope.values)
         final.update(zip(known, best.results, strict=True))

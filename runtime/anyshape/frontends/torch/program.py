@@ -305,7 +305,7 @@ class _ProgramImport:
                     f"output {spec.arg}: {kind.lower().replace('_', ' ')}s are not supported; export without them"
                 )
         return ImportedProgram(
-            function=function(self.params, results, "main"),
+            function=function(self.params, results),
             inputs=tuple(self.inputs),
             states=tuple(self.states),
             outputs=tuple(outputs),

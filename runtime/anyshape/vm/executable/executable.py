@@ -20,7 +20,7 @@ from anyshape.dims import Dim
 from anyshape.dtypes import CHAR
 from anyshape.errors import ArgumentError, Cancelled
 from anyshape.files import PathLike
-from anyshape.graph.function import Function
+from anyshape.graph.function import UNNAMED, Function
 from anyshape.graph.text import is_anonymous
 from anyshape.graph.tuples import Form, formed
 from anyshape.graph.value import Value
@@ -218,16 +218,17 @@ class Executable:
         shared: bool = False,
     ) -> list[Path]:
         """Writes an object file, an archive of it, a C header and, where they are large or `weights="file"`, the weights into a folder; the
-        paths. They need neither Python nor anyshape (docs/export.md). `name` begins the names of files and functions; `target` is one of
-        `anyshape export --help`, by default of machines like this one; of several levels of one architecture, the code chooses one when it
-        first runs. `budget`: the most bytes of memory beside inputs and outputs. `shared`: a shared library too. Sizes are bounded as
-        `compile` was told.
+        paths. They need neither Python nor anyshape (docs/export.md). `name` begins the names of files and functions: by default that of
+        the Function, or of the folder where it has none. `target` is one of `anyshape export --help`, by default of machines like this
+        one; of several levels of one architecture, the code chooses one when it first runs. `budget`: the most bytes of memory beside
+        inputs and outputs. `shared`: a shared library too. Sizes are bounded as `compile` was told.
 
         Raises UnsupportedError for a model that cannot be exported, and for a target without shared libraries, and ArgumentError for other
         arguments, a folder that cannot be written, or where nothing links."""
         from anyshape.vm.export import export, export_target, name_from
 
-        chosen = name_from(self._head.name) if name is None else name
+        own = self._head.name
+        chosen = name_from(own if own != UNNAMED else Path(folder).absolute().name) if name is None else name
         return export(self.function, chosen, export_target(target), self.options, weights, budget).write(folder, shared)
 
     @public

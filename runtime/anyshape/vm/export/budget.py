@@ -7,6 +7,7 @@ where sizes that the bounds allow do not. Where a dim has no upper bound, the ex
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import indent, wrap
 
 from anyshape.dims import Dim, Size, bounds, evaluate, free_symbols
 from anyshape.errors import OverflowedError, UnsupportedError
@@ -70,15 +71,21 @@ def demand_budget(formulas: Sequence[Size], m: Interface, budget: int) -> list[s
     highs = {d.c_name: bounds(d.symbol)[1] for d in m.dims}
     if bytes_at(formula, least) > budget:
         raise UnsupportedError(
-            f"{m.name} needs {bytes_at(formula, least)} bytes of memory at {_spelled(least)}, and the budget is {budget}: {formula}"
+            f"{m.name} needs {bytes_at(formula, least)} bytes of memory at {_spelled(least)}, and the budget is {budget}:\n"
+            + _whole(formula)
         )
     bounded = {name: n for name, n in highs.items() if n is not None}
     if len(bounded) == len(highs) and (needed := bytes_at(formula, bounded)) > budget:
         raise UnsupportedError(
             f"{m.name} needs {needed} bytes of memory at {_spelled(bounded)}, and the budget is {budget}; lower the bounds. It fits where\n"
-            + "\n".join([*lines, f"  arena = {formula}"])
+            + "\n".join([*lines, _whole(formula)])
         )
     return lines
+
+
+def _whole(formula: Size) -> str:
+    """The formula in lines, since messages leave out the middle of a long one."""
+    return indent("\n".join(wrap(f"arena = {formula}", 120, break_long_words=False)), "  ")
 
 
 def _spelled(sizes: Mapping[str, int]) -> str:
