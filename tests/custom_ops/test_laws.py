@@ -37,6 +37,7 @@ def some_of(errors: bool) -> list[str]:
 
 @needs_onnxruntime
 @pytest.mark.parametrize("op", some_of(errors=False))
+@pytest.mark.sampled(2)
 def test_a_custom_op_gives_what_its_reference_gives(op: str, tmp_path: Path) -> None:
     case = first_case(op)
     assert isinstance(case, Case), case
