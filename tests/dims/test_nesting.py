@@ -11,7 +11,6 @@ from anyshape import dims, ops
 from anyshape.dims import MAX_DEPTH, NestedTooDeep, Size, interned, parse_cond, parse_dim, symbol
 from anyshape.errors import ParseError, UnsupportedError
 from anyshape.graph.function import Function
-from anyshape_testing.process.profile import LONG
 from tests.counting import calls
 
 n, m = symbol("n"), symbol("m")
@@ -103,21 +102,20 @@ def build_and_drop(k: int) -> None:
 
 
 def test_dims_are_freed() -> None:
-    """What caches of operations hold is bounded, and nothing else is left of many functions. Only what these functions leave is
+    """What caches of operations hold is bounded, and nothing else is left of a thousand functions. Only what these functions leave is
     counted: what other tests of the process hold is theirs."""
-    many = 1000 if LONG else 300
 
-    def left_by_many(first: int) -> int:
+    def left_by_thousand(first: int) -> int:
         before = sum(interned().values())
-        for k in range(first, first + many):
+        for k in range(first, first + 1000):
             build_and_drop(k)
         gc.collect()
         return sum(interned().values()) - before
 
     gc.collect()
-    fill = left_by_many(0) + left_by_many(many)
-    more = left_by_many(2 * many)
-    assert fill < 60_000 and more < 8 * many, (fill, more)  # dims of functions that stay are some 16 for each
+    fill = left_by_thousand(0) + left_by_thousand(1000)
+    more = left_by_thousand(2000)
+    assert fill < 60_000 and more < 8_000, (fill, more)  # dims of a thousand functions that stay are some 16,000
 
 
 def test_an_equal_dim_is_the_same_as_long_as_anybody_has_it() -> None:
