@@ -90,7 +90,7 @@ REFUSED = [
     (["export", "m.onnx", "--target", "wasm32", "--shared"], "wasm32 has no shared libraries"),
     (["export"], "a model, or --op"), (["export", "m.onnx", "--op", "exp"], "a model, or --op"), (["export", "gone.onnx"], "gone.onnx"),
     (["export", "m.onnx", "--target", "vax"], "there is no target 'vax'"), (["export", "m.onnx", "--name", "a-b"], "letters, digits and _"),
-    (["export", "m.onnx", "--out", "m.onnx"], "cannot write to m.onnx"), (["export", "m.onnx", "--dim", "z=3"], "has a dim 'z'. Named"),
+    (["export", "m.onnx", "--out", "m.onnx"], "cannot write to m.onnx"), (["export", "m.onnx", "--dim", "z=3"], "has a dim 'z'. Dims"),
     (["export", "m.onnx", "--static"], "takes a fully static program only"), (["export", "m.onnx", "--param", "axis=0"], "are for --op"),
     (["export", "--op", "exp"], "must say the type of x"), (["export", "--op", "exp", "--input", "z=f32[n]"], "has no input z"),
     (["export", "--op", "exp", "--input", "x=f32["], "f32["), (["export", "--op", "expp"], "did you mean"),

@@ -22,6 +22,7 @@ from anyshape_testing.calls.call import Recipe, variants
 from anyshape_testing.calls.packages import PACKAGES, PROPERTIES, register
 from anyshape_testing.draw.choices import Choosing
 from anyshape_testing.draw.corpus import FEW, Enough
+from anyshape_testing.process.profile import LEAST
 from anyshape_testing.rewrites.comparison import applied
 from anyshape_testing.rewrites.instances import Instance, left_side
 from anyshape_testing.rewrites.text import (
@@ -90,15 +91,16 @@ def fires(op: str, number: int) -> tuple[int, int]:
 
         run()
 
+    calls = max(settings().max_examples, 2 * LEAST)  # few of them fire
     try:
-        search(settings().max_examples, {})
+        search(calls, {})
         taken = dtypes_of_term(rewrite)
         for var, dtype in first_dtypes(rewrite):
             with suppress(Unsatisfiable):  # a call of that dtype may fit no pattern
                 search(FEW if dtype in taken.get(var, (dtype,)) else 1, {var: (dtype,)})
         if counts[0] < (least := required_calls(settings().max_examples)):
             with suppress(Enough):
-                search(MORE * calls_within(rewrite) * settings().max_examples, taken, least)
+                search(MORE * calls_within(rewrite) * calls, taken, least)
     except AssertionError as e:
         if failing:
             e.add_note(report(op, number, failing[-1]))
