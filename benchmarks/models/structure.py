@@ -139,6 +139,13 @@ def strip(model: onnx.ModelProto) -> onnx.ModelProto:
     return bare
 
 
+def keep(bare: onnx.ModelProto, name: str) -> None:
+    """Writes a structure where the others are, and prints its size."""
+    path = FOLDER / f"zoo_{name}.onnx"
+    onnx.save(bare, path)
+    print(f"{name}: {len(bare.graph.node)} nodes, {path.stat().st_size} bytes", flush=True)
+
+
 def _filling(tensor: onnx.TensorProto, name: str, seed: int) -> NDArray[np.generic]:
     """The values of one stripped tensor."""
     kind, *numbers = tensor.doc_string.split()

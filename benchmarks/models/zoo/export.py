@@ -82,9 +82,7 @@ def main(names: list[str]) -> None:
                 export(name, path)
                 onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
                 bare = structure.strip(structure.renamed(onnx.load(path)))
-            kept = structure.FOLDER / f"zoo_{target}.onnx"
-            onnx.save(bare, kept)
-            print(f"{target}: {len(bare.graph.node)} nodes, {kept.stat().st_size} bytes", flush=True)
+            structure.keep(bare, target)
 
 
 if __name__ == "__main__":

@@ -125,9 +125,7 @@ def main(names: list[str]) -> None:
             path = Path(folder) / file
             onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
             bare = structure.strip(structure.renamed(onnx.load(path)))
-        kept = structure.FOLDER / f"zoo_optimum_{name}.onnx"
-        onnx.save(bare, kept)
-        print(f"{name}: {len(bare.graph.node)} nodes, {kept.stat().st_size} bytes", flush=True)
+        structure.keep(bare, f"optimum_{name}")
 
 
 if __name__ == "__main__":

@@ -106,9 +106,7 @@ def main(names: list[str]) -> None:
         onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
         bare = structure.renamed(model)
         bare.graph.name = name  # the converters draw one
-        kept = structure.FOLDER / f"zoo_{name}.onnx"
-        onnx.save(bare, kept)
-        print(f"{name}: {len(bare.graph.node)} nodes, {kept.stat().st_size} bytes", flush=True)
+        structure.keep(bare, name)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import keras
 import numpy as np
-import onnx
 import tensorflow as tf
 import tf2onnx
 
@@ -138,10 +137,7 @@ def main(names: list[str]) -> None:
         model.graph.input[0].name, old = function.input_signature[0].name, model.graph.input[0].name
         for node in model.graph.node:
             node.input[:] = [model.graph.input[0].name if name == old else name for name in node.input]
-        bare = structure.strip(structure.renamed(model))
-        kept = structure.FOLDER / f"zoo_{name}.onnx"
-        onnx.save(bare, kept)
-        print(f"{name}: {len(bare.graph.node)} nodes, {kept.stat().st_size} bytes")
+        structure.keep(structure.strip(structure.renamed(model)), name)
 
 
 if __name__ == "__main__":
