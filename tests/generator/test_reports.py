@@ -52,6 +52,10 @@ def test_what_records_say() -> None:
     assert row("other", index_safety=proved, mutation=killed)[-2:] == ["", ""]
 
 
+def test_an_op_without_mutants_has_an_empty_cell() -> None:
+    assert row("tried", mutation='{"ops": {"tried": {"mutants": 0, "killed": 0}}}')[-1] == ""
+
+
 @pytest.mark.parametrize(
     "text", [None, "", "{", "[]", '{"ops": {"tried": {}}}', '{"ops": {"tried": {"total": "2", "proved": 2}}}']
 )

@@ -1,6 +1,6 @@
 """Reads stored results about ops: how many indices are proved, how many mutants their laws kill.
 
-In: the texts of the stored records. Out: two columns of the table of ops, empty where nothing is stored.
+In: the texts of the stored records. Out: two columns of the table of ops, empty where nothing is stored or nothing was tried.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Reports:
         safe, tried = self.indices.get(op), self.mutants.get(op)
         return {
             "proved": f"{safe['proved']} of {safe['total']}" if safe else "",
-            "mutation": f"{tried['killed']} of {tried['mutants']}" if tried else "",
+            "mutation": f"{tried['killed']} of {tried['mutants']}" if tried and tried["mutants"] else "",
         }
 
 
