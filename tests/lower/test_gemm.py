@@ -222,7 +222,7 @@ def test_no_part_has_more_than_its_share(m: int, n: int, nparts: int) -> None:
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 4, 5])
-@pytest.mark.parametrize("level", ["avx512 32", "avx512 48", "avx2", "sse"])
+@pytest.mark.parametrize("level", ["avx512 32", "avx512 48", "avx2 32", "avx2 48", "sse"])
 def test_few_rows_of_a_matrix_beyond_the_second_cache(m: int, level: str) -> None:
     """Columns that several panels, one and a piece of one take; a part alone has few enough for the cache."""
     n = 203
@@ -234,11 +234,14 @@ def test_few_rows_of_a_matrix_beyond_the_second_cache(m: int, level: str) -> Non
         np.testing.assert_array_equal(contract(a, b, kind, level=level, nparts=3), whole)
 
 
-def test_few_rows_ask_ahead_where_the_first_cache_is_larger() -> None:
-    """The library has a kernel of its own for few rows, or none."""
-    silent, asking = (library_module(processor(f"avx512 {first_cache}"), F32).text() for first_cache in (32, 48))
-    assert "f32_far_2" in asking
-    assert "f32_far_" not in silent
+@pytest.mark.parametrize(
+    ("level", "lines"), [("avx512 32", 0), ("avx512 48", 12), ("avx2 32", 4), ("avx2 48", 12), ("sse 32", 4)]
+)
+def test_few_rows_prefetch_unless_whole_lines_fill_few_buffers(level: str, lines: int) -> None:
+    """The library has a kernel of its own for few rows, or none; a large first cache has more buffers for misses."""
+    target = replace(processor(level), line_bytes=64)
+    assert target.lines_ahead == lines
+    assert ("f32_far_1" in library_module(target, F32).text()) == (lines > 0)
 
 
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])

@@ -105,11 +105,18 @@ class Target:
         return element_bytes == 4 and lanes == 8
 
     @property
-    def prefetches(self) -> bool:
-        """Whether lines from the last cache are prefetched for a kernel that reads all of them once. Until a line arrives it holds one of
-        the first cache's miss buffers, which the processor's own prefetches, into the second cache, do not. A first cache of 48 KiB comes
-        with enough of them; one of 32 KiB does not, and prefetching costs a fifth of the rate (`matrix-product.md`)."""
+    def has_buffers_to_prefetch(self) -> bool:
+        """Whether the first cache has miss buffers to spare for lines that are prefetched from the last one. Until a line arrives it holds
+        one, which the processor's own prefetches, into the second cache, do not. A first cache of 48 KiB comes with enough of them."""
         return self.l1_bytes > 32 << 10
+
+    @property
+    def lines_ahead(self) -> int:
+        """How many lines ahead a kernel prefetches that reads all of them once; 0: none. Where miss buffers are few, loads of whole lines
+        alone fill them, and prefetching costs a fifth of the rate; loads of parts of lines do not (`matrix-product.md`)."""
+        if self.has_buffers_to_prefetch:
+            return 12
+        return 4 if self.vector_bytes < self.line_bytes else 0
 
     @property
     def last_cache_holds(self) -> int:

@@ -20,13 +20,11 @@ from .tiles import Tiles
 
 CHUNK = 128
 """Products added up in registers before they go onto the sum in memory: rounding grows with the length of a chain of additions."""
-AHEAD = 12
-"""How many lines of each panel a `FAR` kernel prefetches ahead."""
 SEVERAL = 3
 """The number of tiles in a block from which on one of them keeps what it widens for the others."""
 FULL, MASKED, NARROW, WIDE, FAR, DOT, STRIP = range(7)
 """Kinds of kernel: one panel; one panel whose last columns may be missing; its first vector only, likewise; several
-panels (few rows only); the same of a B beyond the second cache (a kernel of its own where `Tiles.prefetches`); rows and columns that
+panels (few rows only); the same of a B beyond `Tiles.near` (a kernel of its own where `Tiles.lines_ahead`); rows and columns that
 are both contiguous along k (few rows only, see `dots`); one row and any number of columns of a B in place (see `strips`)."""
 
 
@@ -76,7 +74,7 @@ def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None, words
                 names.append("")
             elif kind in (WIDE, FAR) and panels == 1:
                 names.append(_name(prefix, FULL, rows))
-            elif kind == FAR and not tiles.prefetches:
+            elif kind == FAR and not tiles.lines_ahead:
                 names.append(_name(prefix, WIDE, rows))
             else:
                 names.append(_name(prefix, kind, rows))
@@ -189,7 +187,7 @@ def _keep(f: FunctionBuilder, tiles: Tiles, columns: Sequence[Val], at: Val) -> 
 
 
 def _steps_ahead(tiles: Tiles, stored: Type) -> int:
-    return -(-AHEAD * tiles.line // (tiles.columns * stored.bytes))
+    return -(-tiles.lines_ahead * tiles.line // (tiles.columns * stored.bytes))
 
 
 def _prefetch(f: FunctionBuilder, tiles: Tiles, at: Val, offsets: Sequence[Val], stored: Type) -> None:

@@ -27,8 +27,9 @@ class Tiles:
 
     `a_block` and `b_block` bound, in elements, the packed part of A (half of L2) and of B (a quarter of L3); `computed_block` bounds a B
     that is computed while it is packed (twice L2: A is read, and packed, once for each block), `near_block` what several tiles read again
-    while it stays in L2 (a quarter of it). `near`: bytes of a B that stays in L2 for the most part; `line`: bytes of a cache line;
-    `prefetches`: kernels of few rows prefetch lines of a B that does not. `strip` is how many sums of a single row are kept in memory (half
+    while it stays in L2 (a quarter of it). `near`: bytes of a B up to which few rows do not prefetch (it stays in L2 for the
+    most part, or, where few lines are prefetched, near L1); `line`: bytes of a cache line; `lines_ahead`: how many lines ahead kernels of
+    few rows prefetch a larger one, or 0. `strip` is how many sums of a single row are kept in memory (half
     of L1). `tallest`: rows of the largest kernel, those of matrix tiles included. Blocks do not cut K: at 14 rows a tile reads B slowly
     enough for any cache.
     """
@@ -46,7 +47,7 @@ class Tiles:
     strip: int
     near: int
     line: int
-    prefetches: bool
+    lines_ahead: int
 
     def panels(self, rows: int) -> int:
         """How many column panels one call takes: few rows alone would leave the multipliers idle."""
@@ -112,9 +113,9 @@ def tiles_for(target: Target, element: Type) -> Tiles:
         columns=vectors * lanes,
         a_block=target.l2_bytes // 2 // element.bytes,
         strip=target.l1_bytes // 2 // element.bytes // lanes * lanes,
-        near=target.l2_bytes * 3 // 2,
+        near=target.l2_bytes * 3 // 2 if target.has_buffers_to_prefetch else target.l1_bytes * 2,
         line=target.line_bytes,
-        prefetches=target.prefetches,
+        lines_ahead=target.lines_ahead,
         computed_block=target.l2_bytes * 2 // element.bytes,
         near_block=target.l2_bytes // 4 // element.bytes,
         b_block=max(target.l3_bytes // 4, target.l2_bytes) // element.bytes,

@@ -213,7 +213,7 @@ class OperandCode:
                     self._put_half(value, step, f.gep(to, at, I32))
 
         masks = tuple(f.tail_mask(count, lanes, copy * lanes) for copy in range(self.tiles.vectors))
-        if f.target.prefetches and tile.batch and self._are_few_panels():
+        if f.target.has_buffers_to_prefetch and tile.batch and self._are_few_panels():
             self._prefetch_panel(b, replace(tile, batch=(*tile.batch[:-1], f.add(tile.batch[-1], 1))), first, masks)
         with in_batch(ctx, p, tile):
             ctx.levels.bind(p.n, first)
