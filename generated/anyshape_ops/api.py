@@ -220,11 +220,14 @@ from anyshape_ops.ops.normalisation import (
     STATIC_LRN,
 )
 from anyshape_ops.ops.quantisation import (
+    CODES_IN_WORDS,
     DEQUANTIZE_LINEAR,
     MATMUL_INTEGER,
     MATMUL_INTEGER_TO_FLOAT,
     MATMUL_NBITS,
+    MATMUL_NBITS_OF_BYTES,
     QLINEAR_MATMUL,
+    QUANTIZE_BLOCKS,
     QUANTIZE_LINEAR,
     QUANTIZED_RANGE,
     UNPACK_NBITS,
@@ -2462,7 +2465,7 @@ def global_lp_pool(x: Operand, p: float = 2.0, *, source: str = "") -> Value:
     return call(GLOBAL_LP_POOL, [x], {"p": p}, source)[0]
 
 
-# specs/quantisation.yaml:75
+# specs/quantisation.yaml:96
 @called
 def dequantize_linear(
     x: Operand, scale: Operand, zero: Operand = None, axis: int = 1, block_size: int = 0, *, source: str = ""
@@ -2474,7 +2477,7 @@ def dequantize_linear(
     return call(DEQUANTIZE_LINEAR, [x, scale, zero], {"axis": axis, "block_size": block_size}, source)[0]
 
 
-# specs/quantisation.yaml:141
+# specs/quantisation.yaml:162
 @called
 def quantize_linear(
     x: Operand,
@@ -2496,7 +2499,7 @@ def quantize_linear(
     )[0]
 
 
-# specs/quantisation.yaml:225
+# specs/quantisation.yaml:246
 @called
 def quantized_range(x: Operand, *, source: str = "") -> tuple[Value, ...]:
     """The scale and the zero point by which integers of 8 bits without a sign stand for all numbers of a tensor,
@@ -2507,7 +2510,7 @@ def quantized_range(x: Operand, *, source: str = "") -> tuple[Value, ...]:
     return call(QUANTIZED_RANGE, [x], {}, source)
 
 
-# specs/quantisation.yaml:247
+# specs/quantisation.yaml:268
 @called
 def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = None, *, source: str = "") -> Value:
     """Products of matrices of narrow integers less their zero points, one for all or one per row of a and column
@@ -2518,7 +2521,7 @@ def matmul_integer(a: Operand, b: Operand, za: Operand = None, zb: Operand = Non
     return call(MATMUL_INTEGER, [a, b, za, zb], {}, source)[0]
 
 
-# specs/quantisation.yaml:284
+# specs/quantisation.yaml:305
 @called
 def matmul_integer_to_float(
     a: Operand,
@@ -2540,7 +2543,7 @@ def matmul_integer_to_float(
     return call(MATMUL_INTEGER_TO_FLOAT, [a, sa, za, b, sb, zb, bias], {}, source)[0]
 
 
-# specs/quantisation.yaml:334
+# specs/quantisation.yaml:355
 @called
 def qlinear_matmul(
     a: Operand,
@@ -2562,7 +2565,7 @@ def qlinear_matmul(
     return call(QLINEAR_MATMUL, [a, sa, za, b, sb, zb, sy, zy], {}, source)[0]
 
 
-# specs/quantisation.yaml:387
+# specs/quantisation.yaml:408
 @called
 def matmul_nbits(
     a: Operand,
@@ -2583,7 +2586,52 @@ def matmul_nbits(
     return call(MATMUL_NBITS, [a, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:450
+# specs/quantisation.yaml:478
+@called
+def quantize_blocks(x: Operand, block: int = 32, *, source: str = "") -> tuple[Value, ...]:
+    """Rows in blocks of bytes with a sign, each by the scale that makes its largest element 127, and the sum of
+    what those stand for.
+
+    (x: F[*p, n]) -> (y: i8[*p, blocks, block], scale: f32[*p, blocks], total: f32[*p, blocks])
+    """
+    return call(QUANTIZE_BLOCKS, [x], {"block": block}, source)
+
+
+# specs/quantisation.yaml:503
+@called
+def codes_in_words(codes: Operand, bits: int = 4, c: int = 64, *, source: str = "") -> Value:
+    """Rows of few-bit integers in blocks as groups of columns of words, whose four bytes have elements that follow
+    each other.
+
+    (codes: u8[(g, c), blocks, width]) -> (y: u8[g, blocks, words, c, 4])
+    """
+    return call(CODES_IN_WORDS, [codes], {"bits": bits, "c": c}, source)[0]
+
+
+# specs/quantisation.yaml:528
+@called
+def matmul_nbits_of_bytes(
+    a: Operand,
+    step: Operand,
+    total: Operand,
+    codes: Operand,
+    scale: Operand,
+    zero: Operand = None,
+    bias: Operand = None,
+    bits: int = 4,
+    *,
+    source: str = "",
+) -> Value:
+    """A product of blocks of bytes, each with a scale, with a matrix of few-bit integers; what matmul_nbits is for
+    floats.
+
+    (a: i8[*p, blocks, (words, per, 4)], step: f32[*p, blocks], total: f32[*p, blocks], codes: u8[g, blocks,
+    words, c, 4], scale: F[g, blocks, c], zero: F[g, blocks, c] = 8, bias: F[g, c] = 0) -> (y: F[*p, (g, c)])
+    """
+    return call(MATMUL_NBITS_OF_BYTES, [a, step, total, codes, scale, zero, bias], {"bits": bits}, source)[0]
+
+
+# specs/quantisation.yaml:557
 @called
 def unpack_nbits(
     codes: Operand,
@@ -4974,6 +5022,7 @@ __all__ = [
     "center_crop_pad",
     "clip",
     "code_tokens",
+    "codes_in_words",
     "col2im",
     "compress",
     "concat",
@@ -5081,6 +5130,7 @@ __all__ = [
     "matmul_integer",
     "matmul_integer_to_float",
     "matmul_nbits",
+    "matmul_nbits_of_bytes",
     "max",
     "max_pool",
     "max_roi_pool",
@@ -5117,6 +5167,7 @@ __all__ = [
     "prod",
     "qlinear_conv",
     "qlinear_matmul",
+    "quantize_blocks",
     "quantize_linear",
     "quantized_range",
     "random_normal",

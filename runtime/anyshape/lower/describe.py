@@ -193,6 +193,8 @@ class _Text:
             staged = f", {_staged(scope.windows.staged)}" if scope.windows is not None else ""
             if scope.folded is not None:
                 staged = f", {_staged(scope.folded.staged)}, one dim after the other"
+            if scope.groups is not None:
+                staged = f", {scope.groups.rows} in groups of {', '.join(map(str, scope.groups.scopes))}"
             self.line(depth, f"for {_variables(scope.variables, scope.vector)}{transposed}{staged}:")
             inside += 1
         for step in scope.steps:
@@ -204,12 +206,14 @@ class _Text:
             self.line(inside, f"scratch {self.spell(t.node)} for {_variables(t.variables, None)}")
 
     def loop(self, step: Loop, depth: int) -> None:
-        for r in step.reductions:
-            self.names[r] = f"r{len(self.names)}"
         inside = depth
         if step.variables:
             self.line(depth, f"loop {_variables(step.variables, step.vector)}:")
             inside += 1
+        for inner in step.inside:
+            self.loop(inner, inside)
+        for r in step.reductions:
+            self.names[r] = f"r{len(self.names)}"
         for n in step.keep:
             self.line(inside, f"keep {self.spell(n)}")
             self.names[n] = f"kept{len(self.names)}"

@@ -12,6 +12,7 @@ from anyshape.equations import Tensor
 from anyshape.lower.emit.loops.empty_loops import unless_empty
 from anyshape.lower.emit.products.blocked import emit_blocked
 from anyshape.lower.emit.products.product import OfBlock, emit_product
+from anyshape.lower.emit.scopes.row_groups import emit_row_groups
 from anyshape.lower.emit.scopes.rows import emit_versions
 from anyshape.lower.emit.scopes.transposed import can_transpose, emit_transposed
 from anyshape.lower.emit.sequences.ordered import emit_ordered
@@ -58,6 +59,8 @@ def emit_phases(ctx: KernelContext, schedule: KernelSchedule, panels: Mapping[Pr
                 emit_tiles(ctx, step)
             elif step.spread:
                 emit_spread(ctx, step)
+            elif step.groups is not None:
+                emit_row_groups(ctx, step.groups)
             elif has_taps(step):
                 emit_taps(ctx, step)
             elif can_transpose(step):
@@ -100,6 +103,8 @@ def form_names(p: Phase) -> tuple[str, ...]:
                 return ("folded",)
             if p.windows is not None or p.spread:
                 return ("windows" if p.windows is not None else "spread",)
+            if p.groups is not None:
+                return ("row groups",)
             return ("taps" if has_taps(p) else "transposed" if can_transpose(p) else "rows",)
         case Blocked():
             return ("blocked", *(name for step in p.all_steps for name in form_names(step)))

@@ -4,7 +4,7 @@
 """
 
 from .background_packing import collected
-from .codes import SIGN, Codes, Side, digits, multiply_add_words, ones, per_word, words_of
+from .codes import SIGN, Codes, Side, add_dot, digits, multiply_add_words, ones, per_word, words_of
 from .driver import emit_contraction
 from .library import ELEMENTS, packer_of, resolve, toucher
 from .packing import prepack_b, prepacked_elements
@@ -30,7 +30,8 @@ from .words import OperandWords, by_matrix_tiles, panel_steps
 
 __all__ = [
     "ELEMENTS", "SIGN", "Batch", "Codes", "ContractionSpec", "Destination", "Epilogue", "Gathered", "Masks", "OperandWords",
-    "Packed", "Packer", "Pairs", "Prepacked", "RowBody", "RowsDone", "Side", "Strided", "Tile", "Tiles", "by_matrix_tiles",
+    "Packed", "Packer", "Pairs", "Prepacked", "RowBody", "RowsDone", "Side", "Strided", "Tile", "Tiles", "add_dot",
+    "by_matrix_tiles",
     "collected", "digits", "emit_contraction", "emit_panels", "emit_prepack", "emit_word_panels", "multiply_add_words", "narrow",
     "ones", "packer_of", "pair_words", "panel_bytes", "panel_steps", "per_word", "prepack_b", "prepacked_elements", "resolve",
     "rounded", "scratch_bytes", "tiles_for", "toucher", "words_of"

@@ -155,9 +155,9 @@ class InstructionBuilder:
         places = const_vector(element, list(range(offset, offset + lanes)))
         return self.compare("lt", places, count)
 
-    def masked_load(self, base: Val, type_: Type, mask: Val, index: ValLike = 0) -> Val:
+    def masked_load(self, base: Val, type_: Type, mask: Val, index: ValLike = 0, align: int = 0) -> Val:
         """Loads the lanes of `mask`; the others are zero and their memory is not touched."""
-        arguments = [self.gep(base, index, type_), const(I32, type_.bytes), mask, const(type_, 0)]
+        arguments = [self.gep(base, index, type_), const(I32, align or type_.bytes), mask, const(type_, 0)]
         return self.call_intrinsic("llvm.masked.load", type_, arguments, f"{type_.suffix}.p0")
 
     def masked_store(self, value: Val, base: Val, mask: Val, index: ValLike = 0) -> None:

@@ -30,7 +30,9 @@ from anyshape.lower.schedule.interior import with_interior
 from anyshape.lower.schedule.lanes_first import lanes_first, usual_iterations, write_out_lookups
 from anyshape.lower.schedule.products import InMemory, PhaseStep, Product
 from anyshape.lower.schedule.recurrence import Recurrence, RowForm, StepForm, plan_recurrence
+from anyshape.lower.schedule.row_groups import row_groups
 from anyshape.lower.schedule.tree import MOST_STORES, Scope, Usual, components, plan
+from anyshape.lower.schedule.word_dots import with_dots
 from anyshape.lower.schedule.work import cycles, points
 from anyshape.lower.target import Target
 
@@ -143,7 +145,8 @@ def schedule_group(group: Group) -> KernelSchedule:
         )
     # one component after the other: that others have a variable alone keeps no pair from being one loop
     dag = inlined.dag
-    parts = [[collapse(dag, [split_periods(dag, part)])[0] for part in components(stage)] for stage in inlined.stages]
+    dotted = [with_dots(dag, stage) for stage in inlined.stages]
+    parts = [[collapse(dag, [split_periods(dag, part)])[0] for part in components(stage)] for stage in dotted]
     stages = [[s for part in stage for s in part] for stage in parts]
     first, whole = _phases(inlined.dag, stages, group)
     recurrences = tuple(plan_recurrence(inlined.dag, s, group.outputs, group.constants) for s in inlined.recurrences)
@@ -188,6 +191,9 @@ def _planned(dag: Dag, stores: list[Store], constants: Mapping[Tensor, NDArray[A
         case Windows() as windows:
             return replace(plan(stores), windows=windows)
     plain = plan(write_out_lookups(dag, stores, {}))
+    groups = row_groups(dag, stores, plain)
+    if groups is not None:
+        return replace(plain, groups=groups)
     scope = with_interior(dag, lanes_first(plain), plain)
     iterations = usual_iterations(stores)
     if iterations:

@@ -9,7 +9,7 @@ loops per row because its equations have three levels.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import count
 
@@ -38,7 +38,7 @@ class Loop:
     """Inner loops over `variables` (none: straight code) that accumulate reductions and perform stores.
 
     `vector` is the variable that runs along the lanes, if no enclosing scope has taken one; `keep` are subexpressions written to scratch
-    here because a later loop reads them.
+    here because a later loop reads them; `inside` are loops that each iteration begins with: sums that it adds up.
     """
 
     variables: tuple[LoopVar, ...]
@@ -48,6 +48,7 @@ class Loop:
     keep: tuple[DagNode, ...] = ()
     _: KW_ONLY
     tried: Tried | None = None
+    inside: tuple[Loop, ...] = ()
 
     def write_to_scratch(self, nodes: tuple[DagNode, ...]) -> None:
         self.keep = nodes
@@ -83,6 +84,8 @@ class Scope:
     """Whether its stores are many of one sum that is written out."""
     tiled: Tiled | None = None
     """The one reduction for each place of a tile, where its tables depend on that."""
+    groups: RowGroups | None = None
+    """Scopes of several rows at once, which are run in place of this one."""
     usual: Usual | None = None
     """The loops that are run in place of this one where they may be."""
     interior: Interior | None = None
@@ -109,6 +112,14 @@ class Usual:
 
     extents: tuple[tuple[Size, int], ...]
     scope: Scope
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RowGroups:
+    """Scopes inside of a loop over `rows` that compute the row where it is and those that follow, by how many these are, the most first."""
+
+    rows: LoopVar
+    scopes: Mapping[int, Scope]
 
 
 StoreOrScratch = Store | Scratch
@@ -257,6 +268,11 @@ class _Planner:
                 left = [t for t in left if t not in final]
                 self.done.update(here)
                 continue
+            nested = self._nested(ready, reds, left, bound) if vertical else None
+            if nested is not None:
+                scope.steps.append(nested)
+                self.done.update(nested.reductions)
+                continue
             own = _owner(ready, reds, left, self)
             if own is not None:
                 inner = _Planner(self.done).scope([own], bound, vertical)
@@ -269,6 +285,30 @@ class _Planner:
             spill = Scratch(node, _ordered(node.domain - bound, left, [node]))
             scope.steps.append(self._spill(spill, bound, vertical))
             self.done.add(node)
+
+    def _nested(
+        self, ready: list[Reduction], reds: list[Reduction], left: list[StoreOrScratch], bound: frozenset[LoopVar]
+    ) -> Loop | None:
+        """The loop of sums of sums, such that each iteration computes the inner ones where it uses them; None if something else needs
+        these too."""
+        domain = ready[0].domain
+        inner = {r for r in ready if r.domain == domain}
+        outer = [
+            r for r in reds if frozenset(r.variables) == domain - bound and r.domain <= bound and self._below(r) <= inner
+        ]
+        others = [root for t in left for root in _roots(t)]
+        if not outer or not inner <= set().union(*map(self._below, outer)) or _reached(others, {*outer}) & inner:
+            return None
+        loops: dict[frozenset[LoopVar], list[Reduction]] = {}
+        for r in reds:
+            if r in inner:
+                loops.setdefault(frozenset(r.variables), []).append(r)
+        inside = tuple(Loop(_ordered(own, [], rs), None, tuple(rs)) for own, rs in loops.items())
+        return Loop(_ordered(domain - bound, [], outer), None, tuple(outer), inside=inside)
+
+    def _below(self, r: Reduction) -> set[Reduction]:
+        """The sums that the values of a sum need and that are still to be computed."""
+        return set(self.pending([r.body]))
 
     def _spill(self, spill: Scratch, bound: frozenset[LoopVar], vertical: bool) -> Scope:
         return _Planner(self.done).scope([spill], bound, vertical)
@@ -296,6 +336,18 @@ class _Planner:
                 vector = ranked[0] if ranked else order[-1]
                 order = (*(v for v in order if v is not vector), vector)
             scope.steps.append(Loop(order, vector, tuple(rs), stores))
+
+
+def _reached(roots: Iterable[DagNode], stops: Set[DagNode]) -> set[DagNode]:
+    """What the roots need without what the stops are computed of."""
+    seen: set[DagNode] = set()
+    stack = [*roots]
+    while stack:
+        n = stack.pop()
+        if n not in seen and n not in stops:
+            seen.add(n)
+            stack.extend(n.inputs)
+    return seen
 
 
 def _beside(stores: Iterable[Store], short: LoopVar, free: frozenset[LoopVar]) -> LoopVar | None:
@@ -392,7 +444,7 @@ def loops_of(scope: Scope) -> list[Loop]:
     """The loops of the scope and of all scopes inside."""
     loops: list[Loop] = []
     for s in scope.steps:
-        loops += [s] if isinstance(s, Loop) else loops_of(s)
+        loops += [s, *s.inside] if isinstance(s, Loop) else loops_of(s)
     return loops
 
 

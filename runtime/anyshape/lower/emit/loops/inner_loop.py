@@ -18,6 +18,7 @@ from anyshape.lower.emit.loops.nest import Accumulators, flat, nest_carrying, sh
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.values.levels import Buffer
+from anyshape.lower.gemm import add_dot
 from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Operation, Reduction, affine, row_major, walk
 from anyshape.lower.ir.inline_values import neutral
 from anyshape.lower.llvm.types import I1, Val, const
@@ -100,10 +101,15 @@ def accumulate(ctx: KernelContext, r: Reduction, accumulator: Val, copy: int, ig
     """Emits one step of a reduction; lanes that do not exist contribute nothing."""
     f, values, body, lanes = ctx.f, ctx.values, r.body, accumulator.type.lanes
     mask = values.mask(copy) if values.vector is not None and values.vector.variable in r.variables else None
-    product = r.kind == "sum" and body.dtype.is_float and body.dtype.bits >= 32
-    if product and isinstance(body, Operation) and body.name == "mul" and ctx.levels.find((body, copy)) is None:
-        x, y = (f.splat(values.of(a, copy), lanes) if lanes else values.of(a, copy) for a in body.args)
-        total = f.fma(x, y, accumulator)
+    products = _products(ctx, body, copy) if r.kind == "sum" and body.dtype.is_float and body.dtype.bits >= 32 else []
+    if r.kind == "sum" and isinstance(body, Operation) and body.name == "dot":
+        words = [f.splat(values.of(a, copy), lanes) if lanes else values.of(a, copy) for a in body.args]
+        total = add_dot(f, accumulator, *words)
+    elif products:
+        total = accumulator
+        for negative, factors in products:
+            x, y = (f.splat(values.of(a, copy), lanes) if lanes else values.of(a, copy) for a in factors)
+            total = f.fma(f.neg(x) if negative else x, y, total)
     else:
         value = values.of(body, copy)
         if lanes:
@@ -111,6 +117,20 @@ def accumulate(ctx: KernelContext, r: Reduction, accumulator: Val, copy: int, ig
         step = reduction.extreme if ignores_nan else reduction.accumulate
         total = step(f, r.kind, r.dtype, accumulator, value)
     return total if mask is None else f.select(mask, total, accumulator)
+
+
+def _products(ctx: KernelContext, n: DagNode, copy: int, negative: bool = False) -> list[tuple[bool, Sequence[DagNode]]]:
+    """The factors of each product of a sum or difference of products, and whether it is subtracted; none if there are other values, or
+    one that is known already."""
+    if not isinstance(n, Operation) or ctx.levels.find((n, copy)) is not None:
+        return []
+    match n.name, n.args:
+        case "mul", factors:
+            return [(negative, factors)]
+        case ("add" | "sub"), (a, b):
+            first, second = _products(ctx, a, copy, negative), _products(ctx, b, copy, negative != (n.name == "sub"))
+            return [*first, *second] if first and second else []
+    return []
 
 
 def _horizontal(ctx: KernelContext, step: Loop, keeps: Keeps, fetched: Iterable[Fetch]) -> None:
@@ -170,6 +190,8 @@ def _iteration(
     values = ctx.values
     out: Accumulators = []
     _fetch_ahead(ctx, fetched)
+    for inner in step.inside:
+        emit_loop(ctx, inner)
     for n, buffer in keeps:
         for copy in values.copies_of(n):
             values.to_buffer(buffer, n, copy)

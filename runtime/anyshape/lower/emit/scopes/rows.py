@@ -201,7 +201,7 @@ def _vertical_tiers(ctx: KernelContext, scope: Scope) -> tuple[int, ...]:
     """Vectors per block: as many as registers allow where the body is small, few where it is long."""
     loops = list(loops_of(scope))
     inner = frozenset(scope.variables).union(*(s.variables for s in loops))
-    count = max((len(s.reductions) for s in loops), default=0)
+    count = max((len(s.reductions) + sum(len(x.reductions) for x in s.inside) for s in loops), default=0)
     if count == 0:
         heavy = max((cost(n, inner) for s in loops for n in bodies_of(s)), default=1)
         return (2,) if heavy >= 40 else (4, 1) if heavy <= LIGHT else (4,)

@@ -15,6 +15,7 @@ from anyshape.dtypes import I8 as BYTE
 from anyshape.dtypes import I32 as WORD
 from anyshape.dtypes import NARROW, NARROW_FLOATS, U8, DType
 from anyshape.equations import entropy
+from anyshape.lower.gemm import add_dot
 from anyshape.lower.llvm import half, narrow
 from anyshape.lower.llvm import vecmath as vm
 from anyshape.lower.llvm.builder import FunctionBuilder
@@ -81,6 +82,8 @@ def apply(f: FunctionBuilder, op: str, dtype: DType, args: Sequence[Val], kinds:
     if op == "entropy":
         return f.atomic_update("add", f.module.declare_word(entropy.SYMBOL), const(I64, 1))
     args = _level(f, args)
+    if op == "dot":
+        return add_dot(f, const(args[0].type, 0), *args)
     if op == "cast":
         return convert(f, args[0], kinds[0], dtype)
     if op == "round_bf16":

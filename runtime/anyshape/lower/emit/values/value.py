@@ -43,7 +43,7 @@ from anyshape.lower.ir.dag import (
 )
 from anyshape.lower.ir.padded import PaddedLoad, padded_load
 from anyshape.lower.llvm.gathering import every, pick
-from anyshape.lower.llvm.types import I64, Val, const, const_vector
+from anyshape.lower.llvm.types import I8, I32, I64, Val, const, const_vector
 from anyshape.lower.llvm.vecmath import exp
 
 CLOSE = (2,)
@@ -152,6 +152,8 @@ class Values:
                 raise RuntimeError("a reduction is used before it is computed")
 
     def _operation(self, n: Operation, copy: int) -> Val:
+        if n.name == "word" and isinstance(n.args[0], Load):
+            return self.word(n.args[0].access, copy)
         padded = padded_load(n)
         if padded is not None:
             return self.padded_value(n, padded, copy)
@@ -412,6 +414,25 @@ class Values:
             raw = pick(f, pointer, type_, offsets) if picked else f.gather(pointer, type_, offsets, mask)
         return elementwise.load_value(f, access.tensor.dtype, raw)
 
+    def word(self, access: Access, copy: int) -> Val:
+        """Loads four adjacent bytes, of which a plain access is the first, as an integer of 32 bits."""
+        f, vector = self.f, self.vector
+        pointer = self.pointer(access.tensor, access.address)
+        if vector is None or vector.variable not in access.domain:
+            ok = None if access.domain else self._not_empty(access.tensor)
+            return self._scalar_load(pointer, I32, ok, align=1)
+        step, mask, type_ = access.address.coefficient(vector.variable), self.mask(copy), I32.vector(vector.lanes)
+        if step == I32.bytes:
+            first = f.gep(pointer, f.mul(self.levels.indices[vector.variable], step), I8)
+            at = copy * vector.lanes
+            return f.load(first, type_, at, 1) if mask is None else f.masked_load(first, type_, mask, at, 1)
+        word = const(type_, 0)
+        for at in range(I32.bytes):
+            address = Affine(access.address.terms, access.address.offset + at)
+            byte = self.load(Access(access.tensor, address), copy, varies=True)
+            word = f.or_(word, f.shl(f.convert("zext", byte, I32), 8 * at))
+        return word
+
     def _not_empty(self, t: Tensor) -> Val | None:
         """Whether a tensor has elements, for a load ahead of loops that may have no iterations; None if it surely has some."""
         ok: Val | None = None
@@ -420,9 +441,9 @@ class Values:
                 ok = self.conjunction(ok, self.f.compare("gt", self.sizes.of(n), 0))
         return ok
 
-    def _scalar_load(self, pointer: Val, element: Any, ok: Val | None) -> Val:
+    def _scalar_load(self, pointer: Val, element: Any, ok: Val | None, align: int = 0) -> Val:
         """Loads a scalar. Where `ok` is false the memory is not touched: the address becomes that of a zeroed stack slot."""
-        return self.f.load(pointer if ok is None else self.f.select(ok, pointer, self._zero()), element)
+        return self.f.load(pointer if ok is None else self.f.select(ok, pointer, self._zero()), element, align=align)
 
     def _zero(self) -> Val:
         """The address of an element of zero bits, which is written once."""
