@@ -2608,7 +2608,7 @@ def codes_in_words(codes: Operand, bits: int = 4, c: int = 64, *, source: str = 
     return call(CODES_IN_WORDS, [codes], {"bits": bits, "c": c}, source)[0]
 
 
-# specs/quantisation.yaml:528
+# specs/quantisation.yaml:530
 @called
 def matmul_nbits_of_bytes(
     a: Operand,
@@ -2631,7 +2631,7 @@ def matmul_nbits_of_bytes(
     return call(MATMUL_NBITS_OF_BYTES, [a, step, total, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:557
+# specs/quantisation.yaml:559
 @called
 def unpack_nbits(
     codes: Operand,

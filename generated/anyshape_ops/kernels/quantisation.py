@@ -427,7 +427,7 @@ def codes_in_words_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(s * bits, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:514",
+        "specs/quantisation.yaml:515",
     )
     u = eqs.index("u", g)
     q = eqs.index("q", blocks)
@@ -442,11 +442,11 @@ def codes_in_words_kernel(eqs: Equations, bound: Bound) -> None:
             lambda s: part[u, q, t, j, e, s],
             where=lambda s: lt(s, rule.floordiv(8, bits)),
         ),
-        "specs/quantisation.yaml:516",
+        "specs/quantisation.yaml:517",
     )
 
 
-# specs/quantisation.yaml:528
+# specs/quantisation.yaml:530
 def matmul_nbits_of_bytes_kernel(eqs: Equations, bound: Bound) -> None:
     g, blocks, words, per, c, bits, p = bound.g, bound.blocks, bound.words, bound.per, bound.c, bound.bits, bound.p
     a = eqs.tensor("a")
@@ -471,7 +471,7 @@ def matmul_nbits_of_bytes_kernel(eqs: Equations, bound: Bound) -> None:
             shift_right(cast(codes[u, q, t, j, e], parse_dtype("i32")), cast(s * bits, parse_dtype("i32"))),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:540",
+        "specs/quantisation.yaml:542",
     )
     part = eqs.scratch("part", parse_dtype("i32"), rules.Vec((*p, g, blocks, c)))
     i, u, q, j = eqs.indices("i", p), eqs.index("u", g), eqs.index("q", blocks), eqs.index("j", c)
@@ -482,7 +482,7 @@ def matmul_nbits_of_bytes_kernel(eqs: Equations, bound: Bound) -> None:
             [words, per, 4],
             lambda t, s, e: cast(a[*i, q, (t * per + s) * 4 + e], parse_dtype("i32")) * code[u, q, t, s, j, e],
         ),
-        "specs/quantisation.yaml:542",
+        "specs/quantisation.yaml:544",
     )
     i, u, j = eqs.indices("i", p), eqs.index("u", g), eqs.index("j", c)
     eqs.define(
@@ -498,11 +498,11 @@ def matmul_nbits_of_bytes_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(bias[u, j], parse_dtype("f32")),
             eqs.dtypes["F"],
         ),
-        "specs/quantisation.yaml:543",
+        "specs/quantisation.yaml:545",
     )
 
 
-# specs/quantisation.yaml:557
+# specs/quantisation.yaml:559
 def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
     n, size, bits, width, groups = bound.n, bound.size, bound.bits, bound.width, bound.groups
     codes = eqs.tensor("codes")
@@ -523,7 +523,7 @@ def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:568",
+        "specs/quantisation.yaml:570",
     )
     base = eqs.scratch("base", parse_dtype("i32"), rules.Vec((n, size)))
     j, l = eqs.index("j", n), eqs.index("l", size)
@@ -536,12 +536,12 @@ def unpack_nbits_kernel(eqs: Equations, bound: Bound) -> None:
             ),
             cast(rule.pow(2, bits) - 1, parse_dtype("i32")),
         ),
-        "specs/quantisation.yaml:570: zero[j, wrap(group[l], groups) * bits // 8]",
+        "specs/quantisation.yaml:572: zero[j, wrap(group[l], groups) * bits // 8]",
     )
     j, l = eqs.index("j", n), eqs.index("l", size)
     eqs.define(
         y[j, l],
         (cast(code[j, l] - base[j, l], eqs.dtypes["F"]) - offset[j, wrap(group[l], groups)])
         * scale[j, wrap(group[l], groups)],
-        "specs/quantisation.yaml:572: offset[j, wrap(group[l], groups)], scale[j, wrap(group[l], groups)]",
+        "specs/quantisation.yaml:574: offset[j, wrap(group[l], groups)], scale[j, wrap(group[l], groups)]",
     )

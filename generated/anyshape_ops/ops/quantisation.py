@@ -259,7 +259,7 @@ CODES_IN_WORDS = OpDef(
     source="specs/quantisation.yaml:503",
 )
 
-# specs/quantisation.yaml:528
+# specs/quantisation.yaml:530
 # matmul_nbits_of_bytes: no dyn variant, it has no parameters that are operands
 MATMUL_NBITS_OF_BYTES = OpDef(
     name="matmul_nbits_of_bytes",
@@ -282,10 +282,10 @@ MATMUL_NBITS_OF_BYTES = OpDef(
         "A product of blocks of bytes, each with a scale, with a matrix of few-bit integers; what "
         "matmul_nbits is for floats."
     ),
-    source="specs/quantisation.yaml:528",
+    source="specs/quantisation.yaml:530",
 )
 
-# specs/quantisation.yaml:557
+# specs/quantisation.yaml:559
 # unpack_nbits: no dyn variant, it has no parameters that are operands
 UNPACK_NBITS = OpDef(
     name="unpack_nbits",
@@ -306,5 +306,5 @@ UNPACK_NBITS = OpDef(
         "Rows of few-bit integers as what they stand for; of each column it is said which of some scales and "
         "zero points is its own."
     ),
-    source="specs/quantisation.yaml:557",
+    source="specs/quantisation.yaml:559",
 )

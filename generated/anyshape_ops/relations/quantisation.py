@@ -281,6 +281,7 @@ def codes_in_words_relation(rule: Rule, *, codes: Vec, bits: Any, c: Any) -> Bou
         rule.or_(eq(bits, 2), lambda: rule.or_(eq(bits, 4), lambda: eq(bits, 8))),
         lambda: f"integers of 2, 4 or 8 bits, got {bits}",
     )
+    rule.require(gt(c, 0), lambda: f"a group has a column, got {c}")
     words = rule.exact_div(width, 4)
     s_extent = rule.floordiv(8, bits)
     return rule.bind(
@@ -288,7 +289,7 @@ def codes_in_words_relation(rule: Rule, *, codes: Vec, bits: Any, c: Any) -> Bou
     )
 
 
-# specs/quantisation.yaml:528
+# specs/quantisation.yaml:530
 def matmul_nbits_of_bytes_relation(
     rule: Rule, *, a: Vec, step: Vec, total: Vec, codes: Vec, scale: Vec, zero: Vec | None, bias: Vec | None, bits: Any
 ) -> Bound:
@@ -329,7 +330,7 @@ def matmul_nbits_of_bytes_relation(
     return rule.bind(outputs={"y": Vec((*p, g * c))}, g=g, blocks=blocks, words=words, per=per, c=c, bits=bits, p=p)
 
 
-# specs/quantisation.yaml:557
+# specs/quantisation.yaml:559
 def unpack_nbits_relation(
     rule: Rule, *, codes: Vec, scale: Vec, zero: Vec, group: Vec, offset: Vec | None, bits: Any
 ) -> Bound:
