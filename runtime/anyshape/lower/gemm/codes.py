@@ -141,8 +141,8 @@ def add_dot(f: FunctionBuilder, total: Val, unsigned: Val, signed: Val) -> Val:
     without, both = f.bitcast(unsigned, halves), f.bitcast(signed, halves)
     even = f.and_(without, 0xFF), f.ashr(f.shl(both, 8), 8)
     odd = f.lshr(without, 8), f.ashr(both, 8)
-    for pair in (even, odd):
-        total = _add_pairs(f, *(f.bitcast(x, total.type) for x in pair), total)
+    for a, b in (even, odd):
+        total = _add_pairs(f, f.bitcast(a, total.type), f.bitcast(b, total.type), total)
     return total
 
 

@@ -25,8 +25,8 @@ def row_groups(dag: Dag, stores: list[Store], scope: Scope) -> RowGroups | None:
     if rows is None:
         return None
     scopes = {count: plan([*_together(dag, stores, rows, count)], frozenset((rows,))) for count in SIZES}
-    others = tuple(v for v in scope.variables if v is not rows)
-    if any(s.vector is not vector or set(s.variables) != set(others) for s in scopes.values()):
+    variables = tuple(v for v in scope.variables if v is not rows)
+    if any(s.vector is not vector or set(s.variables) != set(variables) for s in scopes.values()):
         return None
     return RowGroups(rows, scopes)
 

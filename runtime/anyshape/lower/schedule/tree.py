@@ -294,10 +294,12 @@ class _Planner:
         domain = ready[0].domain
         inner = {r for r in ready if r.domain == domain}
         outer = [
-            r for r in reds if frozenset(r.variables) == domain - bound and r.domain <= bound and self._below(r) <= inner
+            r
+            for r in reds
+            if frozenset(r.variables) == domain - bound and r.domain <= bound and self._below(r) <= inner
         ]
-        others = [root for t in left for root in _roots(t)]
-        if not outer or not inner <= set().union(*map(self._below, outer)) or _reached(others, {*outer}) & inner:
+        stored = [root for t in left for root in _roots(t)]
+        if not outer or not inner <= set().union(*map(self._below, outer)) or _reached(stored, {*outer}) & inner:
             return None
         loops: dict[frozenset[LoopVar], list[Reduction]] = {}
         for r in reds:

@@ -20,7 +20,7 @@ from anyshape.lower.ir.stores import Store, reductions_of
 
 BYTES = 4
 """The bytes of a word."""
-_LARGEST = 255
+_LARGEST, _BITS = 255, 8
 _EACH = 0x01010101
 """A byte, times this, is in each byte of a word."""
 
@@ -44,8 +44,8 @@ def _dot(dag: Dag, total: Reduction) -> DagNode | None:
             with_sign, without = _word(dag, x, along, I8), _word_of_codes(dag, codes, along)
             if with_sign is not None and without is not None:
                 dot = dag.op("dot", I32, without, with_sign)
-                others = tuple(v for v in total.variables if v is not along)
-                return dag.red("sum", others, dot, I32) if others else dot
+                outer = tuple(v for v in total.variables if v is not along)
+                return dag.red("sum", outer, dot, I32) if outer else dot
     return None
 
 
@@ -63,8 +63,8 @@ def _word_of_codes(dag: Dag, n: DagNode, along: LoopVar) -> DagNode | None:
     byte from the next one is not among the bits that are taken."""
     match n:
         case Operation("bit_and", (Operation("shift_right", (byte, amount)), Constant(int(mask)))):
-            word, most = _word(dag, byte, along, U8), _most(amount)
-            if word is None or most is None or along in amount.domain or not 0 <= mask <= _LARGEST >> most:
+            word, most = _word(dag, byte, along, U8), None if along in amount.domain else _most(amount)
+            if word is None or most is None or most >= _BITS or not 0 <= mask <= _LARGEST >> most:
                 return None
             if mask == _LARGEST:
                 return word
@@ -73,17 +73,15 @@ def _word_of_codes(dag: Dag, n: DagNode, along: LoopVar) -> DagNode | None:
 
 
 def _most(n: DagNode) -> int | None:
-    """The most that an integer is, if it is a number from 0 to 7, or a loop variable times a number, and at most 7."""
+    """The most that an integer is, if it is a number, not below 0, or a loop variable times one."""
     match n:
         case Operation("cast", (value,)):
             return _most(value)
         case Operation("mul", (a, b)):
             first, second = _most(a), _most(b)
-            most = None if first is None or second is None else first * second
+            return None if first is None or second is None else first * second
         case LoopIndex(variable) if isinstance(variable.extent, int):
-            most = variable.extent - 1
+            return variable.extent - 1
         case Constant(int(value)) if value >= 0:
-            most = value
-        case _:
-            return None
-    return most if most is not None and most < 8 else None
+            return value
+    return None

@@ -119,7 +119,9 @@ def accumulate(ctx: KernelContext, r: Reduction, accumulator: Val, copy: int, ig
     return total if mask is None else f.select(mask, total, accumulator)
 
 
-def _products(ctx: KernelContext, n: DagNode, copy: int, negative: bool = False) -> list[tuple[bool, Sequence[DagNode]]]:
+def _products(
+    ctx: KernelContext, n: DagNode, copy: int, negative: bool = False
+) -> list[tuple[bool, Sequence[DagNode]]]:
     """The factors of each product of a sum or difference of products, and whether it is subtracted; none if there are other values, or
     one that is known already."""
     if not isinstance(n, Operation) or ctx.levels.find((n, copy)) is not None:
@@ -127,7 +129,7 @@ def _products(ctx: KernelContext, n: DagNode, copy: int, negative: bool = False)
     match n.name, n.args:
         case "mul", factors:
             return [(negative, factors)]
-        case ("add" | "sub"), (a, b):
+        case (("add" | "sub"), (a, b)):
             first, second = _products(ctx, a, copy, negative), _products(ctx, b, copy, negative != (n.name == "sub"))
             return [*first, *second] if first and second else []
     return []

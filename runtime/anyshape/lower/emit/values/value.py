@@ -423,7 +423,7 @@ class Values:
             return self._scalar_load(pointer, I32, ok, align=1)
         step, mask, type_ = access.address.coefficient(vector.variable), self.mask(copy), I32.vector(vector.lanes)
         if step == I32.bytes:
-            first = f.gep(pointer, f.mul(self.levels.indices[vector.variable], step), I8)
+            first = f.gep(pointer, f.mul(self.levels.indices[vector.variable], I32.bytes), I8)
             at = copy * vector.lanes
             return f.load(first, type_, at, 1) if mask is None else f.masked_load(first, type_, mask, at, 1)
         word = const(type_, 0)

@@ -1,0 +1,124 @@
+"""Products of bytes in blocks that have scales: words of four bytes, rows in groups, and sums that are added up where they are computed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from anyshape import dims
+from anyshape.dtypes import F32, I32
+from anyshape.equations.functions import bit_and, cast, reduce_, shift_right
+from anyshape.lower import Group, describe, host_target, lower_group
+from anyshape.lower.target import Target, processor
+from tests.lower.groups import Builder, M
+from tests.lower.native import check
+
+C = dims.symbol("c")
+BLOCKS, WORDS = 3, 2
+SIZES = [{M: m, C: c} for m, c in ((1, 40), (0, 16), (5, 0), (8, 17), (9, 64), (15, 3), (23, 33))]
+"""Rows of each size of group, and of several; columns of whole vectors and of parts."""
+
+
+def without_dots(target: Target) -> Target:
+    return replace(target, dots=False)
+
+
+TARGETS = {
+    "host": host_target(),
+    "pairs of 512 bits": without_dots(host_target()),
+    "avx2": without_dots(host_target().limited("avx2")),
+    "sse": without_dots(host_target().limited("sse")),
+}
+
+
+def blocks(
+    bits: int = 4,
+    *,
+    mask: int | None = None,
+    signs: tuple[str, str] = ("i8", "u8"),
+    columns_last: bool = False,
+    nested: bool = True,
+) -> Group:
+    """Rows of bytes in blocks times columns of codes of so many bits, with a scale for each block of a column."""
+    b, per = Builder("blocks"), 8 // bits
+    x = b.input([M, BLOCKS, WORDS, per, 4], signs[0])
+    codes = b.input([BLOCKS, WORDS, 4, C] if columns_last else [BLOCKS, WORDS, C, 4], signs[1])
+    scale, y = b.input([BLOCKS, C]), b.tensor([M, C] if nested else [M, C, BLOCKS])
+    i, j, *q = b.eqs.indices("i", y.shape)
+
+    def of_block(block: object) -> object:
+        def term(t: object, s: object, e: object) -> object:
+            byte = cast(codes[block, t, e, j] if columns_last else codes[block, t, j, e], I32)
+            code = bit_and(shift_right(byte, cast(s * bits, I32)), 2**bits - 1 if mask is None else mask)
+            return cast(x[i, block, t, s, e], I32) * code
+
+        return cast(reduce_("sum", [WORDS, per, 4], term), F32) * scale[block, j]
+
+    b.eqs.define(y[(i, j, *q)], reduce_("sum", [BLOCKS], of_block) if nested else of_block(q[0]))
+    b.output(y)
+    return b.group()
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_words_of_codes(bits: int, target: Target) -> None:
+    group = blocks(bits)
+    assert "dot(" in describe(group)
+    check(group, SIZES, target=target)
+    rng = np.random.default_rng(bits)
+    x, codes, scale = (rng.integers(0, 256, [int(dims.evaluate(n, SIZES[4])) for n in t.shape]) for t in group.inputs)
+    whole = {  # sums that floats hold
+        group.inputs[0]: x.astype(np.uint8).view(np.int8), group.inputs[1]: codes.astype(np.uint8),
+        group.inputs[2]: (scale % 8 - 4).astype(np.float32),
+    }  # fmt: skip
+    check(group, SIZES[4:5], 0, target=target, fixed=whole)
+
+
+def test_a_dot_product_is_one_instruction_where_there_is_one() -> None:
+    with_dots = processor(
+        "x86_64-unknown-linux-gnu", "x86-64-v4", "+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512vl,+avx512dq,+avx512vnni"
+    )
+    assert with_dots.dots
+    assert "vpdpbusd" in lower_group(blocks(), with_dots).text
+    assert "vpdpbusd" not in lower_group(blocks(), without_dots(with_dots)).text
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        blocks(mask=31),  # takes a bit of the next byte, if words were shifted
+        blocks(signs=("u8", "u8")),
+        blocks(signs=("i8", "i8")),
+        blocks(columns_last=True),  # a word would be of four columns
+        blocks(nested=False),  # a product of matrices, which packs its operands
+    ],
+    ids=["bits of two bytes", "no sign", "two signs", "columns last", "alone"],
+)
+def test_what_is_no_dot_product_of_words(group: Group) -> None:
+    assert "dot(" not in describe(group)
+    check(group, SIZES)
+
+
+def test_rows_are_summed_in_groups_without_scratch() -> None:
+    text = describe(blocks())
+    assert "in groups of 8, 4, 2, 1" in text
+    assert "scratch" not in text
+
+
+def test_a_sum_that_something_else_needs_is_kept() -> None:
+    """Sums of blocks that are a result as well are computed once for all blocks, into scratch."""
+    b = Builder("kept")
+    x, scale = b.input([M, BLOCKS, C]), b.input([BLOCKS])
+    most, y = b.tensor([M, C]), b.tensor([M, C])
+    i, j = b.eqs.indices("i", y.shape)
+    inner = [b.input([M, BLOCKS, WORDS, C])]
+
+    def of_block(q: object) -> object:
+        return reduce_("sum", [WORDS], lambda t: inner[0][i, q, t, j]) * x[i, q, j]
+
+    b.eqs.define(y[i, j], reduce_("sum", [BLOCKS], lambda q: of_block(q) * scale[q]))
+    b.eqs.define(most[i, j], reduce_("max", [BLOCKS], of_block))
+    b.output(y), b.output(most)
+    check(b.group(), SIZES)
