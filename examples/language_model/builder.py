@@ -48,6 +48,8 @@ class Builder:
 
     size: Size
     source: WeightSource
+    of_bytes: bool = False
+    """Whether products may round what they multiply codes with to 8 bits"""
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     constants: list[onnx.TensorProto] = field(default_factory=list)
     weight_bytes: int = 0
@@ -77,6 +79,8 @@ class Builder:
         if isinstance(w, Floats):
             return self.node("MatMul", x, self.constant(w.array))
         form = {"K": k, "N": n, "bits": w.bits, "block_size": GROUP}
+        if self.of_bytes:
+            form["accuracy_level"] = 4
         inputs = x, self.constant(w.codes), self.constant(w.scales.reshape(-1))
         y = self.node("MatMulNBits", *inputs, domain="com.microsoft", **form)
         if w.offsets is None:

@@ -20,11 +20,17 @@ __all__ = ["SIZES", "Cache", "Size", "build"]
 
 
 def build(
-    path: Path, size: Size, weights: str | WeightSource = "int4", seed: int = 0, cache: Cache | None = None
+    path: Path,
+    size: Size,
+    weights: str | WeightSource = "int4",
+    seed: int = 0,
+    cache: Cache | None = None,
+    of_bytes: bool = False,
 ) -> int:
-    """Writes the model to `path` and its weights beside it; returns the bytes of weights that one word reads."""
+    """Writes the model to `path` and its weights beside it; returns the bytes of weights that one word reads. `of_bytes`: products may round
+    what they multiply codes with to 8 bits."""
     source = SeededWeights(size.words, size.width, weights, seed) if isinstance(weights, str) else weights
-    b, cache = Builder(size, source), cache or Cache()
+    b, cache = Builder(size, source, of_bytes), cache or Cache()
     x = b.node("Gather", b.constant(source.table()), "ids")
     angles = np.arange(size.longest)[:, None] / size.base ** (np.arange(size.head // 2) * 2 / size.head)
     cosines, sines = b.constant(np.cos(angles).astype(np.float32)), b.constant(np.sin(angles).astype(np.float32))

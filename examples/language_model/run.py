@@ -91,6 +91,12 @@ def main() -> None:
     parser.add_argument("--size", choices=SIZES, default="100m")
     parser.add_argument("--weights", choices=("int4", "f32"), default="int4")
     parser.add_argument(
+        "--activations",
+        choices=("f32", "int8"),
+        default="f32",
+        help="int8: products may round what they multiply codes of 4 bits with to 8 bits, as llama.cpp and OpenVINO do (f32)",
+    )
+    parser.add_argument(
         "--package", help="decode with the model that an installed package ships, in place of a seeded one"
     )
     parser.add_argument("--text", default="Why is the sky blue?", help="what the model of a package is asked")
@@ -155,8 +161,9 @@ def decode(options: argparse.Namespace, folder: Path) -> None:
     room = options.window + BLOCK if cache.ring else options.room
     if not cache.ring and not cache.grows and prompt.size + options.words > room:
         raise PeerError(f"{prompt.size + options.words} words, and a cache of {options.cache} has room for {room}")
-    path = folder / f"{task.name}_{options.cache}_{options.window}.onnx"
-    read = build(path, size, task.weights, cache=cache)
+    of_bytes = options.activations == "int8"
+    path = folder / f"{task.name}_{options.activations}_{options.cache}_{options.window}.onnx"
+    read = build(path, size, task.weights, cache=cache, of_bytes=of_bytes)
     limit = read / bandwidth(read, options.threads)
     model, compiled, seconds = loaded(path, options.threads)
     print(f"{read / 1e6:.0f} MB of weights; compiled once in {compiled:.1f} s, loaded in {seconds * 1e3:.0f} ms")

@@ -44,6 +44,7 @@ def quantise_command(args: argparse.Namespace) -> Answer:
             args.least,
             _inputs(args, dims),
             dims,
+            args.activations,
         )
     written = str(output) if report.narrowed else None
     if written is not None:

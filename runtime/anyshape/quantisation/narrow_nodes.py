@@ -22,6 +22,8 @@ from anyshape.quantisation.weight_uses import UseKind, WeightUse
 Array = NDArray[Any]
 
 CONTRIB = "com.microsoft"
+IN_BYTES = 4
+"""The accuracy_level of a MatMulNBits that may round its data to bytes, a group at a time"""
 GROUPS = (16, 32, 64, 128, 256)
 """Sizes of groups that onnxruntime's MatMulNBits has"""
 
@@ -62,10 +64,10 @@ class StoredCodes:
 
 
 class CodeStore:
-    """Rounded weights of one model: what several nodes use is stored once."""
+    """Rounded weights of one model: what several nodes use is stored once. `of_bytes`: products may round their data to bytes."""
 
-    def __init__(self, how: Rounding, add: Initializers, fresh: Callable[[str], str]) -> None:
-        self.how, self.add, self.fresh = how, add, fresh
+    def __init__(self, how: Rounding, add: Initializers, fresh: Callable[[str], str], of_bytes: bool) -> None:
+        self.how, self.add, self.fresh, self.of_bytes = how, add, fresh, of_bytes
         self._stored: dict[Any, StoredCodes] = {}
 
     def codes(self, r: Replaced, how: Rounding, length: int | None = None) -> StoredCodes:
@@ -106,7 +108,8 @@ def _product(r: Replaced, store: CodeStore) -> NarrowNodes:
     product = result if len(columns) == 1 else store.fresh(f"{r.name}_product")
     inputs = [data, stored.packed, stored.scales, stored.zeros, "", bias]
     sizes = {"K": k, "N": n, "bits": how.bits, "block_size": how.group}
-    nodes.append(_node("MatMulNBits", inputs, product, r.node, **sizes))
+    permission = {"accuracy_level": IN_BYTES} if store.of_bytes else {}
+    nodes.append(_node("MatMulNBits", inputs, product, r.node, **sizes, **permission))
     if product != result:
         nodes.append(_reshape(store, r, product, columns, result))
     return NarrowNodes(nodes=nodes, error=stored.error)

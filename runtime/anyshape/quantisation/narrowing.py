@@ -43,12 +43,14 @@ ValuesByName = Mapping[str, Value | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Which weights become narrow: of at least so many bytes, and none whose name, or whose node's, matches a pattern of `keep`."""
+    """Which weights become narrow: of at least so many bytes, and none whose name, or whose node's, matches a pattern of `keep`; and
+    whether what they are multiplied with may be rounded to bytes."""
 
     weights: str
     how: Rounding
     least: int
     keep: Sequence[str]
+    of_bytes: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +99,7 @@ class _WeightNarrowing:
         self.read, self.known, self.selection = read, known, selection
         self.taken = {*known.values, *names_in(read.model.graph)}
         self.added: list[Any] = []
-        self.store = CodeStore(selection.how, self._add, lambda name: unused(name, self.taken))
+        self.store = CodeStore(selection.how, self._add, lambda name: unused(name, self.taken), selection.of_bytes)
         self.opset = max((o.version for o in read.model.opset_import if o.domain in ("", "ai.onnx")), default=1)
         self.narrowed: list[NarrowedWeight] = []
         self.kept: list[KeptReport] = []

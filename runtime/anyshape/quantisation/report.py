@@ -44,6 +44,7 @@ class QuantisationReport:
     group: int | None
     symmetric: bool
     method: str
+    activations: str
     narrowed: Sequence[WeightReport]
     kept: Sequence[KeptReport]
     before: int
@@ -75,7 +76,8 @@ class QuantisationReport:
         if self.group is None:
             return self.weights
         zeros = "symmetric" if self.symmetric else "with zero points"
-        return f"{self.weights} in groups of {self.group}, {zeros}, {self.method}"
+        data = ", activations in 8 bits" if self.activations == "int8" else ""
+        return f"{self.weights} in groups of {self.group}, {zeros}, {self.method}{data}"
 
 
 def _row(w: WeightReport, measured: bool) -> list[str]:
