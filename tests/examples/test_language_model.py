@@ -67,6 +67,17 @@ def test_words_are_those_of_onnxruntime(files: Path, decoder: Any) -> None:
         np.testing.assert_allclose(decoder.scores(ids), other.scores(ids), rtol=2e-4, atol=2e-4)
 
 
+def test_words_of_bytes_are_those_of_onnxruntime(tmp_path: Path) -> None:
+    """Products round what they multiply codes with to 8 bits, in blocks, both in the same way."""
+    path = tmp_path / "bytes.onnx"
+    model.build(path, TINY, of_bytes=True)
+    here, there = (decoding.Decoder(r, TINY, 64) for r in (decoding.loaded(path, 1)[0].run, sessions.onnxruntime_run(path, 1)))
+    for d in (here, there):
+        d.begin(2)
+    for ids in (PROMPT, *PROMPT.T[:4, :, None]):
+        np.testing.assert_allclose(here.scores(ids), there.scores(ids), rtol=0.02, atol=0.02)
+
+
 def test_a_cache_that_is_full_grows(loaded: Any) -> None:
     small, large = (decoding.Decoder(loaded, TINY, room) for room in (11, 64))
     want = large.words(PROMPT, 6)[0]

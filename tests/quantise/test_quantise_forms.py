@@ -71,6 +71,25 @@ def test_products_compute_with_what_the_codes_stand_for(name: str, weights: str)
     assert apart_from(before, here) < {"int4": 0.15, "int8": 0.01}[weights]
 
 
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("weights", ["int4", "int8"])
+def test_products_of_bytes_round_as_onnxruntime_does(weights: str, symmetric: bool) -> None:
+    """Rows of 40 elements are three blocks of 16, the last of which is padded; groups of columns are all 24."""
+    options: dict[str, Any] = {"group": 16, "symmetric": symmetric, "least": 0}
+    narrow, report = anyshape.quantise(one_product(), weights, activations="int8", **options)
+    exact, of_floats = anyshape.quantise(one_product(), weights, **options)
+    levels = [{a.name: a.i for a in p.graph.node[0].attribute}.get("accuracy_level") for p in (narrow, exact)]
+    assert levels == [4, None]
+    assert "activations in 8 bits" in str(report) and "activations" not in str(of_floats)
+    for rows in (1, 2, 5, 19):
+        feed = {"x": drawn(rows, 40)}
+        (here,), (there,), (floats,) = (
+            anyshape.compile(narrow).run(feed), in_onnxruntime(narrow, feed), anyshape.compile(exact).run(feed)
+        )  # fmt: skip
+        assert apart_from(there, here) < 1e-5
+        assert 1e-4 < apart_from(floats, here) < 0.02, "rows are rounded to bytes, and no further"
+
+
 @pytest.mark.parametrize(("size", "weights"), [(64, "int4"), (40, "int4"), (7, "int8")])
 def test_lookups_compute_with_what_the_codes_stand_for(size: int, weights: str) -> None:
     table = drawn(11, size)
@@ -230,7 +249,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"group": 0}, "one of 16, 32"), ({"method": "gptq"}, "must be one of rtn, mse"), ({"least": -1}, "number of bytes, got -1"),
     ({"keep": "w"}, "list of patterns"), ({"keep": ["w", "v*"]}, "'v\\*' matches no weight of at least 0 bytes.*weights are w"),
     ({"weights": "f8e4m3", "group": 32}, "leave group, symmetric and method out, or use int4 or int8"),
-    ({"weights": "f8e4m3", "method": "mse"}, "leave group"), ({"group": "32"}, "group must be int"), ({"weights": 4}, "must be str"),
+    ({"weights": "f8e4m3", "method": "mse"}, "leave group"), ({"activations": "int4"}, "must be one of float, int8, got 'int4'"),
+    ({"weights": "f8e4m3", "activations": "int8"}, "leave activations out, or use int4 or int8"), ({"group": "32"}, "group must be int"), ({"weights": 4}, "must be str"),
     ({"inputs": {"x": drawn(2, 41)}}, "41"), ({"inputs": {"z": drawn(2, 40)}}, "z"), ({"inputs": {}}, "x"),
 ]  # fmt: skip
 
@@ -247,6 +267,7 @@ def test_options_that_can_be_are_taken() -> None:
         {"keep": ("dens*",)},
         {"weights": "int8", "symmetric": True},
         {"method": "mse"},
+        {"activations": "int8"},
     ):
         anyshape.quantise(one_product(), least=0, **options)
     with pytest.raises(ArgumentError):
