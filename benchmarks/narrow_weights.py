@@ -25,7 +25,9 @@ ROUNDINGS: tuple[dict[str, Any], ...] = (
     {"weights": "int4"},
     {"weights": "int4", "symmetric": True},
     {"weights": "int4", "method": "mse"},
+    {"weights": "int4", "activations": "int8"},
     {"weights": "int8"},
+    {"weights": "int8", "activations": "int8"},
     {"weights": "f8e4m3"},
 )
 BATCH, LENGTH, LENGTHS = 4, 24, {"mlp": 1}
@@ -42,9 +44,7 @@ def _line(name: str, path: Path, feed: dict[str, Any], options: dict[str, Any]) 
     model, report = anyshape.quantise(path, inputs=feed, **options)
     if not report.narrowed:
         return ""
-    said = ", ".join(
-        [options["weights"], *(str(v) if k == "group" else k if v is True else v for k, v in [*options.items()][1:])]
-    )
+    said = ", ".join([options["weights"], *(_said(k, v) for k, v in [*options.items()][1:])])
     weights = max(w.error for w in report.narrowed)
     output, error = next(iter((report.outputs or {}).items()))
     exe = anyshape.compile(model)
@@ -54,6 +54,12 @@ def _line(name: str, path: Path, feed: dict[str, Any], options: dict[str, Any]) 
     apart = float(np.abs(here - there).max() / np.abs(there).max())
     counts = f"{len(report.narrowed)} | {len(report.kept)}"
     return f"| {name} | {said} | {counts} | {report.after / report.before:.1%} | {weights:.2g} | {error:.2g} | {apart:.1g} |"
+
+
+def _said(option: str, value: Any) -> str:
+    if option == "activations":
+        return f"activations in {value}"
+    return option if value is True else str(value)
 
 
 def main() -> None:

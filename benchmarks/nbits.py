@@ -1,4 +1,4 @@
-"""What a product with weights of 4 bits takes, by the form of its zero points.
+"""What a product with weights of 4 bits takes, by the form of its zero points, and where its data may be rounded to bytes.
 
     python -m benchmarks.nbits [--threads 1]
 
@@ -24,21 +24,24 @@ import anyshape
 SIZE, BLOCK, CALLS = 2048, 32, 12
 ROWS = (1, 2, 4, 8, 16, 32, 64)
 RNG = np.random.default_rng(0)
+BYTES = 4
+"""The accuracy_level that permits products of bytes"""
 FORMS: dict[str, dict[str, np.ndarray]] = {
     "none, or packed": {},
+    "none, data in 8 bits": {},
     "floats": {"zero": (RNG.random((SIZE, SIZE // BLOCK)) * 4 + 6).astype(np.float32)},
     "none, columns by g_idx": {"order": RNG.permutation(np.arange(SIZE) // BLOCK).astype(np.int32)},
 }
 
 
-def model(**more: np.ndarray) -> onnx.ModelProto:
+def model(accuracy: int = 0, **more: np.ndarray) -> onnx.ModelProto:
     weights = {
         "codes": RNG.integers(0, 256, (SIZE, SIZE // BLOCK, BLOCK // 2)).astype(np.uint8),
         "scale": (RNG.random(SIZE * SIZE // BLOCK) / 16).astype(np.float32),
         **more,
     }
     names = ["a", *(n if n in weights else "" for n in ("codes", "scale", "zero", "order"))]
-    sizes = {"K": SIZE, "N": SIZE, "bits": 4, "block_size": BLOCK}
+    sizes = {"K": SIZE, "N": SIZE, "bits": 4, "block_size": BLOCK, "accuracy_level": accuracy}
     node = helper.make_node("MatMulNBits", names, ["y"], domain="com.microsoft", **sizes)
     a = helper.make_tensor_value_info("a", TensorProto.FLOAT, ["rows", SIZE])
     kept = [numpy_helper.from_array(w, n) for n, w in weights.items()]
@@ -64,7 +67,7 @@ def main() -> None:
     options.intra_op_num_threads = threads
     print("| zero points | rows | anyshape, ms | onnxruntime, ms |\n|---|---|---|---|")
     for name, more in FORMS.items():
-        proto = model(**more)
+        proto = model(BYTES if name.endswith("8 bits") else 0, **more)
         ours = anyshape.compile(proto, threads=threads)
         theirs = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
         for rows in ROWS:

@@ -2597,7 +2597,7 @@ def quantize_blocks(x: Operand, block: int = 32, *, source: str = "") -> tuple[V
     return call(QUANTIZE_BLOCKS, [x], {"block": block}, source)
 
 
-# specs/quantisation.yaml:503
+# specs/quantisation.yaml:506
 @called
 def codes_in_words(codes: Operand, bits: int = 4, c: int = 64, *, source: str = "") -> Value:
     """Rows of few-bit integers in blocks as groups of columns of words, whose four bytes have elements that follow
@@ -2608,7 +2608,7 @@ def codes_in_words(codes: Operand, bits: int = 4, c: int = 64, *, source: str = 
     return call(CODES_IN_WORDS, [codes], {"bits": bits, "c": c}, source)[0]
 
 
-# specs/quantisation.yaml:530
+# specs/quantisation.yaml:533
 @called
 def matmul_nbits_of_bytes(
     a: Operand,
@@ -2631,7 +2631,7 @@ def matmul_nbits_of_bytes(
     return call(MATMUL_NBITS_OF_BYTES, [a, step, total, codes, scale, zero, bias], {"bits": bits}, source)[0]
 
 
-# specs/quantisation.yaml:559
+# specs/quantisation.yaml:562
 @called
 def unpack_nbits(
     codes: Operand,

@@ -71,7 +71,9 @@ def test_words_of_bytes_are_those_of_onnxruntime(tmp_path: Path) -> None:
     """Products round what they multiply codes with to 8 bits, in blocks, both in the same way."""
     path = tmp_path / "bytes.onnx"
     model.build(path, TINY, of_bytes=True)
-    here, there = (decoding.Decoder(r, TINY, 64) for r in (decoding.loaded(path, 1)[0].run, sessions.onnxruntime_run(path, 1)))
+    here, there = (
+        decoding.Decoder(r, TINY, 64) for r in (decoding.loaded(path, 1)[0].run, sessions.onnxruntime_run(path, 1))
+    )
     for d in (here, there):
         d.begin(2)
     for ids in (PROMPT, *PROMPT.T[:4, :, None]):

@@ -238,7 +238,7 @@ QUANTIZE_BLOCKS = OpDef(
     source="specs/quantisation.yaml:478",
 )
 
-# specs/quantisation.yaml:503
+# specs/quantisation.yaml:506
 # codes_in_words: no dyn variant, it has no parameters that are operands
 CODES_IN_WORDS = OpDef(
     name="codes_in_words",
@@ -256,10 +256,10 @@ CODES_IN_WORDS = OpDef(
         "Rows of few-bit integers in blocks as groups of columns of words, whose four bytes have elements "
         "that follow each other."
     ),
-    source="specs/quantisation.yaml:503",
+    source="specs/quantisation.yaml:506",
 )
 
-# specs/quantisation.yaml:530
+# specs/quantisation.yaml:533
 # matmul_nbits_of_bytes: no dyn variant, it has no parameters that are operands
 MATMUL_NBITS_OF_BYTES = OpDef(
     name="matmul_nbits_of_bytes",
@@ -282,10 +282,10 @@ MATMUL_NBITS_OF_BYTES = OpDef(
         "A product of blocks of bytes, each with a scale, with a matrix of few-bit integers; what "
         "matmul_nbits is for floats."
     ),
-    source="specs/quantisation.yaml:530",
+    source="specs/quantisation.yaml:533",
 )
 
-# specs/quantisation.yaml:559
+# specs/quantisation.yaml:562
 # unpack_nbits: no dyn variant, it has no parameters that are operands
 UNPACK_NBITS = OpDef(
     name="unpack_nbits",
@@ -306,5 +306,5 @@ UNPACK_NBITS = OpDef(
         "Rows of few-bit integers as what they stand for; of each column it is said which of some scales and "
         "zero points is its own."
     ),
-    source="specs/quantisation.yaml:559",
+    source="specs/quantisation.yaml:562",
 )

@@ -271,7 +271,7 @@ def quantize_blocks_relation(rule: Rule, *, x: Vec, block: Any) -> Bound:
     )
 
 
-# specs/quantisation.yaml:503
+# specs/quantisation.yaml:506
 def codes_in_words_relation(rule: Rule, *, codes: Vec, bits: Any, c: Any) -> Bound:
     rule.require(eq(len(codes), 3), lambda: f"codes must have rank 3, got rank {len(codes)}")
     g = rule.exact_div(codes[0], c)
@@ -289,7 +289,7 @@ def codes_in_words_relation(rule: Rule, *, codes: Vec, bits: Any, c: Any) -> Bou
     )
 
 
-# specs/quantisation.yaml:530
+# specs/quantisation.yaml:533
 def matmul_nbits_of_bytes_relation(
     rule: Rule, *, a: Vec, step: Vec, total: Vec, codes: Vec, scale: Vec, zero: Vec | None, bias: Vec | None, bits: Any
 ) -> Bound:
@@ -330,7 +330,7 @@ def matmul_nbits_of_bytes_relation(
     return rule.bind(outputs={"y": Vec((*p, g * c))}, g=g, blocks=blocks, words=words, per=per, c=c, bits=bits, p=p)
 
 
-# specs/quantisation.yaml:559
+# specs/quantisation.yaml:562
 def unpack_nbits_relation(
     rule: Rule, *, codes: Vec, scale: Vec, zero: Vec, group: Vec, offset: Vec | None, bits: Any
 ) -> Bound:
