@@ -27,8 +27,8 @@ def build(
     cache: Cache | None = None,
     of_bytes: bool = False,
 ) -> int:
-    """Writes the model to `path` and its weights beside it; returns the bytes of weights that one word reads. `of_bytes`: products may round
-    what they multiply codes with to 8 bits."""
+    """Writes the model to `path` and its weights beside it; returns the bytes of weights that one word reads. `of_bytes`: products may
+    round what they multiply codes with to 8 bits."""
     source = SeededWeights(size.words, size.width, weights, seed) if isinstance(weights, str) else weights
     b, cache = Builder(size, source, of_bytes), cache or Cache()
     x = b.node("Gather", b.constant(source.table()), "ids")

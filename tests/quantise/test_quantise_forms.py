@@ -250,7 +250,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"keep": "w"}, "list of patterns"), ({"keep": ["w", "v*"]}, "'v\\*' matches no weight of at least 0 bytes.*weights are w"),
     ({"weights": "f8e4m3", "group": 32}, "leave group, symmetric and method out, or use int4 or int8"),
     ({"weights": "f8e4m3", "method": "mse"}, "leave group"), ({"activations": "int4"}, "must be one of float, int8, got 'int4'"),
-    ({"weights": "f8e4m3", "activations": "int8"}, "leave activations out, or use int4 or int8"), ({"group": "32"}, "group must be int"), ({"weights": 4}, "must be str"),
+    ({"weights": "f8e4m3", "activations": "int8"}, "leave activations out, or use int4 or int8"),
+    ({"group": "32"}, "group must be int"), ({"weights": 4}, "must be str"),
     ({"inputs": {"x": drawn(2, 41)}}, "41"), ({"inputs": {"z": drawn(2, 40)}}, "z"), ({"inputs": {}}, "x"),
 ]  # fmt: skip
 

@@ -320,7 +320,7 @@ def _add_quantise(commands: Commands) -> None:
     one.add_argument("--symmetric", action="store_true", help="groups without zero points: smaller, and less exact")
     method = "rtn: round to nearest (the default); mse: clip each group where that makes its squared error less, which takes longer"
     one.add_argument("--method", choices=("rtn", "mse"), default="rtn", help=method)
-    activations = "int8: let products round what they multiply with to 8 bits, in the same groups, which is two to four times as fast (float)"
+    activations = "int8: let products round what they multiply with to 8 bits, in the same groups: two to four times as fast (float)"
     one.add_argument("--activations", choices=("float", "int8"), default="float", help=activations)
     keep = "leave weights, and nodes, of these names as they are; * is any text"
     one.add_argument("--keep", action="append", default=[], metavar="PATTERN", help=keep)

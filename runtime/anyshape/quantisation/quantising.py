@@ -51,7 +51,8 @@ def quantise(
     groups without zero points. `method`: "rtn" rounds to nearest, "mse" also clips each group where that makes the squared error less.
     `keep` has patterns, as of files, of names of weights and nodes that stay as they are; weights of less than `least` bytes do, too.
     `activations`: "int8" permits products to round what they multiply the codes with to 8 bits, in the same groups, as this library and
-    onnxruntime do; they take a half to a quarter of the time. `inputs`: the errors of nodes and outputs are measured on these. `dims` binds or bounds named dims of the inputs, as of `compile`.
+    onnxruntime do; they take a half to a quarter of the time. `inputs`: the errors of nodes and outputs are measured on these. `dims` binds
+    or bounds named dims of the inputs, as of `compile`.
 
     Raises ArgumentError for options that cannot be, ModelError for a weight with elements that are not finite, and a subclass of
     AnyshapeError for a model that is damaged. The original is not changed.

@@ -59,8 +59,8 @@ def _word(dag: Dag, n: DagNode, along: LoopVar, dtype: DType) -> DagNode | None:
 
 
 def _word_of_codes(dag: Dag, n: DagNode, along: LoopVar) -> DagNode | None:
-    """The word of bytes of which a value is one, or of the bits that it takes of a byte. All four are shifted at once; what comes into a byte
-    from the next one is not among the bits that are taken."""
+    """The word of bytes of which a value is one, or of the bits that it takes of a byte. All four are shifted at once; what comes into
+    a byte from the next one is not among the bits that are taken."""
     match n:
         case Operation("bit_and", (Operation("shift_right", (byte, amount)), Constant(int(mask)))):
             word, most = _word(dag, byte, along, U8), None if along in amount.domain else _most(amount)
