@@ -18,10 +18,13 @@ CHOICES = {
 """Reasons that hold of all parameters of a kind."""
 
 NAMED = {
+    "codes_in_words.bits": "it is the format of the codes, which their file says",
+    "codes_in_words.c": "it is how a constant is laid out when a model is compiled; a `reshape` can bring columns into groups of any size",
     "contract.left": "it says which dims of the operands are one, by letters, and so the form of the product",
     "contract.right": "it says which dims of the operands are one, by letters, and so the form of the product",
     "contract.result": "it says which dims come out, by letters, and so the form of the product",
     "gather_nd.batch_dims": "it decides the rank of the result",
+    "quantize_blocks.block": "it is the block of weights that are multiplied with what comes out, an attribute of their product",
     "reshape_by_all_codes.newshape": "its codes decide the rank of the result; newshape of `reshape` can be an operand",
     "shape_of.end": "it decides how many dims are read; starts and ends of a `slice` of what shape_of gives can be operands",
     "shape_of.start": "it decides how many dims are read; starts and ends of a `slice` of what shape_of gives can be operands",

@@ -2032,7 +2032,7 @@ CODES_IN_WORDS = Property(
             "specs/quantisation.yaml:525",
         ),
         Example({"codes": Given((6, 2, 6))}, {"c": 3}, {}, "not a multiple", "specs/quantisation.yaml:526"),
-        Example({"codes": Given((6, 2, 8))}, {"c": 0}, {}, "division by zero", "specs/quantisation.yaml:527"),
+        Example({"codes": Given((6, 2, 8))}, {"c": 0}, {}, "not a multiple of 0", "specs/quantisation.yaml:527"),
         Example({"codes": Given((6, 2, 8))}, {"c": -3}, {}, "has a column", "specs/quantisation.yaml:528"),
         Example({"codes": Given((6, 2, 8))}, {"c": 4}, {}, "not a multiple", "specs/quantisation.yaml:529"),
         Example({"codes": Given((6, 2, 8))}, {"c": 3, "bits": 3}, {}, "2, 4 or 8 bits", "specs/quantisation.yaml:530"),

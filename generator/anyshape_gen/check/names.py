@@ -181,9 +181,9 @@ class NameChecker:
                 )
 
     def hides(self, name: str, node: Node) -> None:
-        """Checks that an index variable does not have the name of a dim or parameter."""
-        if name in self.fixed:
-            kind = "parameter" if self.spec.param(name) else "dim"
+        """Checks that a variable does not have the name of a dim, a parameter or a function."""
+        if name in self.fixed or name in self.functions:
+            kind = "function" if name not in self.fixed else "parameter" if self.spec.param(name) else "dim"
             self.findings.add(node.span, f"the variable '{name}' hides the {kind} of that name; use another name")
 
     def _call(self, node: Call, scope: Mapping[str, ValueKind], where: str) -> None:

@@ -179,6 +179,7 @@ class _Checker:
             return False
         words = {**dict.fromkeys(self.inputs, "an input"), **dict.fromkeys(self.outputs, "an output")}
         words |= dict.fromkeys(self.looped, "the variable of a loop")
+        words |= dict.fromkeys(self.names.functions, "a function")
         if name in words:
             more = f"; a step sets its elements, `{name}[…] = …`" if name in self.outputs else ""
             self.findings.add(target.span, f"'{name}' is {words[name]}{more}")
