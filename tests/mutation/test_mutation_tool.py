@@ -147,7 +147,8 @@ def test_the_tests_of_an_op_kill_its_mutants(op: str, specs: Trial) -> None:
 
 
 def test_calls_whose_elements_the_op_refuses_are_left_out(specs: Trial) -> None:
-    assert len(specs.run("tensor_scatter").tried) > 5
+    labels = [m.label for m in mutants(specs.workshop.specs["tensor_scatter"])]
+    assert len(specs.run("tensor_scatter", labels[::6]).tried) > 5
 
 
 def test_declarations_name_mutants_that_there_are(specs: Trial) -> None:

@@ -369,15 +369,21 @@ def build(terms: dict[Monomial, int]) -> Size:
 
 
 def _add(a: Dim, b: Size) -> Size:
+    if isinstance(b, int) and b == 0:
+        return a
     terms = dict(a.terms)
-    if isinstance(b, int):
-        if b == 0:
-            return a
-        terms[()] = terms.get((), 0) + b
-    else:
-        for monomial, coefficient in b.terms:
-            terms[monomial] = terms.get(monomial, 0) + coefficient
+    add_terms(terms, b)
     return remember(_sums, (a, b), build(terms))
+
+
+def add_terms(terms: dict[Monomial, int], size: Size, factor: int = 1) -> None:
+    """Adds `factor` times the terms of a size to those of a sum. A sum of many sizes is built once, from all terms: each part of it that is
+    built on the way is sorted, interned and bounded like any dim."""
+    if isinstance(size, int):
+        terms[()] = terms.get((), 0) + factor * size
+        return
+    for monomial, coefficient in size.terms:
+        terms[monomial] = terms.get(monomial, 0) + factor * coefficient
 
 
 def _scaled(a: Dim, factor: int) -> Size:
@@ -450,14 +456,24 @@ def make_cond(kind: str, args: tuple[Any, ...]) -> Cond:
 
 def replace_atoms(p: Dim, values: Mapping[Atom, Size]) -> Size:
     """The polynomial with some of its own atoms replaced; atoms inside other atoms' arguments are left as they are."""
-    total: Size = 0
-    kept: dict[Monomial, int] = {}
+    return replaced_terms(p, lambda atom: values.get(atom, atom.dim))
+
+
+def replaced_terms(p: Dim, value: Callable[[Atom], Size]) -> Size:
+    """The polynomial with a value for each of its own atoms, which is the atom's own dim where it stays."""
+    terms: dict[Monomial, int] = {}
     for monomial, coefficient in p.terms:
-        if not any(a in values for a in monomial):
-            kept[monomial] = coefficient
+        if len(monomial) == 1:
+            add_terms(terms, value(monomial[0]), coefficient)
             continue
         product: Size = coefficient
+        changed = False
         for atom in monomial:
-            product = product * values.get(atom, atom.dim)
-        total = total + product
-    return build(kept) + total
+            by = value(atom)
+            changed = changed or by is not atom.dim
+            product = product * by
+        if changed:
+            add_terms(terms, product)
+        else:
+            terms[monomial] = terms.get(monomial, 0) + coefficient
+    return build(terms)

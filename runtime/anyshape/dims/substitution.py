@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any, overload
 
-from anyshape.dims.expr import REBUILD, Atom, Cond, Dim, Size, build
+from anyshape.dims.expr import REBUILD, Atom, Cond, Dim, Size, replaced_terms
 from anyshape.errors import AnyshapeError, OverflowedError
 
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
@@ -58,26 +58,9 @@ def _replace(e: Any, values: Mapping[Atom, Size], done: dict[Any, Any]) -> Any:
         if isinstance(e, Cond):
             hit = REBUILD[e.kind](*(_replace(a, values, done) for a in e.args))
         else:
-            hit = _replace_terms(e, values, done)
+            hit = replaced_terms(e, lambda atom: _replace_atom(atom, values, done))
         done[e] = hit
     return hit
-
-
-def _replace_terms(p: Dim, values: Mapping[Atom, Size], done: dict[Any, Any]) -> Size:
-    total: Size = 0
-    kept: dict[Any, int] = {}
-    for monomial, coefficient in p.terms:
-        product: Size = coefficient
-        changed = False
-        for atom in monomial:
-            value = _replace_atom(atom, values, done)
-            changed = changed or value is not atom.dim
-            product = product * value
-        if changed:
-            total = total + product
-        else:
-            kept[monomial] = coefficient
-    return total + build(kept)
 
 
 def _replace_atom(atom: Atom, values: Mapping[Atom, Size], done: dict[Any, Any]) -> Size:
