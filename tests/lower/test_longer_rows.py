@@ -92,7 +92,7 @@ def test_numbers(shared: Size, queries: Size, expected: str) -> None:
 
 
 def test_one_loop_of_both_stays() -> None:
-    """Without what tells heads from queries, they are one loop."""
+    """Heads and queries are one loop if nothing tells them apart."""
     b = Builder("attention")
     b.output(b.softmax(scores(b, R)[2]))
     check(b.group(), SIZES, tolerance=1e-4)

@@ -58,7 +58,7 @@ class StoredRows:
         return multiply_add(f, a, b, total)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Strip:
     """The sums of some rows of A: `whole` columns in whole vectors, and a `ragged` last one of the lanes that `mask` has."""
 
@@ -73,7 +73,7 @@ class _Strip:
 
 
 @dataclass(frozen=True)
-class _Step:
+class _StripStep:
     """A factor for each row of A, and the rows of B that they are multiplied by; None for one past the last."""
 
     factors: Sequence[Val]
@@ -86,18 +86,20 @@ def emit_strip(module: Module, tiles: Tiles, name: str, rows: int, of: StripOper
         k, a, a_row, a_step, b, b_step, _, c, c_step, count, *_ = f.args
         whole = f.binary("and", count, const(I64, -lanes))
         mask, ragged = f.tail_mask(f.sub(count, whole), lanes), f.compare("lt", whole, count)
-        strip = _Strip(element, lanes, rows, c, c_step, whole, ragged, mask)
+        strip = _Strip(
+            element=element, lanes=lanes, rows=rows, c=c, c_step=c_step, whole=whole, ragged=ragged, mask=mask
+        )
         _clear(f, strip)
         steps = k if per == 1 else f.binary("udiv", k, const(I64, per))
         together = f.binary("and", steps, const(I64, -_ABREAST))
 
-        def step(index: Val, exist: int = per) -> _Step:
+        def step(index: Val, exist: int = per) -> _StripStep:
             factors = [
                 f.splat(f.load(a, element, f.add(f.mul(index, a_step), f.mul(a_row, i))), lanes) for i in range(rows)
             ]
             first = index if per == 1 else f.mul(index, per)
             starts = [f.gep(b, f.mul(f.add(first, i), b_step), of.stored) for i in range(exist)]
-            return _Step(factors, [*starts, *[None] * (per - exist)])
+            return _StripStep(factors, [*starts, *[None] * (per - exist)])
 
         for start, stop, abreast in ((const(I64, 0), together, _ABREAST), (together, steps, 1)):
             with f.for_range(start, stop, abreast) as loop:
@@ -123,7 +125,7 @@ def _row(f: FunctionBuilder, strip: _Strip, row: int) -> Val:
     return f.gep(strip.c, f.mul(strip.c_step, row), strip.element) if row else strip.c
 
 
-def _add_steps(f: FunctionBuilder, strip: _Strip, steps: Sequence[_Step], of: StripOperands) -> None:
+def _add_steps(f: FunctionBuilder, strip: _Strip, steps: Sequence[_StripStep], of: StripOperands) -> None:
     """Adds the products of some steps to all sums."""
     with f.for_range(0, strip.whole, strip.lanes) as loop:
         _add_vector(f, strip, steps, of, loop.index, None)
@@ -132,7 +134,7 @@ def _add_steps(f: FunctionBuilder, strip: _Strip, steps: Sequence[_Step], of: St
 
 
 def _add_vector(
-    f: FunctionBuilder, strip: _Strip, steps: Sequence[_Step], of: StripOperands, index: Val, mask: Val | None
+    f: FunctionBuilder, strip: _Strip, steps: Sequence[_StripStep], of: StripOperands, index: Val, mask: Val | None
 ) -> None:
     """Adds the products of some steps to a vector of the sums of each row."""
     vector, stored = strip.element.vector(strip.lanes), of.stored.vector(strip.lanes)
