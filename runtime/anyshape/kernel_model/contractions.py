@@ -85,6 +85,24 @@ def as_stored(terms: Terms[T, V], factor: T) -> T:
 
 
 @dataclass(frozen=True, slots=True)
+class ScaledFactor(Generic[T]):
+    """A factor that is numbers, widened from what memory holds, times a scale."""
+
+    numbers: T
+    scale: T
+
+
+def scaled_numbers(terms: Terms[T, V], factor: T) -> ScaledFactor[T] | None:
+    """A factor as narrow numbers and their scale."""
+    match terms.arguments("mul", factor):
+        case (a, b):
+            for numbers, scale in ((a, b), (b, a)):
+                if as_stored(terms, numbers) is not numbers:
+                    return ScaledFactor(numbers, scale)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
 class ByteFactor(Generic[T]):
     """A factor that is a narrow integer less a zero point, if it has one; the latter does not vary with what is summed over."""
 

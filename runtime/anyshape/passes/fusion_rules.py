@@ -8,10 +8,14 @@ In: an edge, a value with the node that reads it. Out: the groups that a rule ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum
 
+import numpy as np
+
+from anyshape.dtypes import F32
+from anyshape.equations import Tensor
 from anyshape.equations.expr import Read, Var
 from anyshape.graph.value import Node, Value
 from anyshape.kernel_model.forms import (
@@ -180,10 +184,16 @@ def _is_widened_as_read(e: Edge) -> bool:
     """Whether the contraction reads the numbers as they are before they are widened, as its columns; those of its rows it would pack, and
     then could read nothing else in place."""
     return (
-        widens(e.producer.equations)
+        widens(e.producer.equations, _scales(e, e.producer))
         and _is_one_move(e)
         and reads_as_columns(e.stated.equations[e.node], e.stated.tensors[e.value])
     )
+
+
+def _scales(e: Edge, group: FusionGroup) -> Set[Tensor]:
+    """The constants that a group reads whose elements are finite: a sum of terms that have one as their factor is their sum times it."""
+    constants = (v for n in group.nodes for v in n.data_inputs if v is not None and v.constant is not None)
+    return {e.stated.tensors[v] for v in constants if v.type.dtype is F32 and bool(np.isfinite(v.constant).all())}
 
 
 def _is_read_once_a_row(e: Edge) -> bool:
@@ -199,8 +209,33 @@ def _is_read_once_a_row(e: Edge) -> bool:
 
 def _may_be_computed_again(e: Edge) -> bool:
     same = e.value.type.shape == e.node.outputs[0].type.shape
-    again = e.producer.kind is KernelKind.MOVE or same or is_cheap(e.producer.equations)
+    again = (
+        e.producer.kind is KernelKind.MOVE
+        or same
+        or (is_cheap(e.producer.equations) and not _repeats_columns(e, e.producer))
+    )
     return e.is_private and (again or _moves_rows(e))
+
+
+def _repeats_columns(e: Edge, computed: FusionGroup) -> bool:
+    """Whether the node is a move, which puts elements of a map in more places than one, for contractions alone: these read them where they
+    are, moved, and once they were computed in each place would have to be in memory there. What is widened is computed nowhere."""
+    if e.consumer.kind is not KernelKind.MOVE or widens(computed.equations, _scales(e, computed)):
+        return False
+    left, seen = [e.node], {e.node}
+    while left:
+        outputs = left.pop().outputs
+        if any(v in e.graph.results for v in outputs):
+            return False
+        for reader in (r for v in outputs for r in e.graph.readers.get(v, ()) if r not in seen):
+            seen.add(reader)
+            stated = e.stated.equations.get(reader, ())
+            kind = None if reader.op.view else classify(stated)
+            if kind is None or (kind is KernelKind.MOVE and stated):
+                left.append(reader)
+            elif kind is not KernelKind.CONTRACTION:
+                return False
+    return True
 
 
 def _moves_rows(e: Edge) -> bool:
@@ -230,7 +265,9 @@ def _across_views(e: Edge) -> Groups | None:
     if any(e.graph.is_read_outside(v, inside) for v in (seen, *(v for n in views for v in n.outputs))):
         return None
     same = seen.type.count() == e.node.outputs[0].type.count()
-    again = same or (is_cheap(producer.equations) and not looks_up(producer.equations))
+    again = same or (
+        is_cheap(producer.equations) and not looks_up(producer.equations) and not _repeats_columns(e, producer)
+    )
     return (producer, *between, e.consumer) if again else None
 
 
@@ -240,7 +277,7 @@ def _move_behind_views(e: Edge) -> Groups | None:
     if groups is None or groups[0].kind is KernelKind.MOVE:
         return groups
     columns = reads_as_columns(e.stated.equations[e.node], e.stated.tensors[e.value])
-    return groups if columns and widens(groups[0].equations) else None
+    return groups if columns and widens(groups[0].equations, _scales(e, groups[0])) else None
 
 
 def _side_by_side(e: Edge) -> Groups | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from anyshape.dims import Facts
 from anyshape.equations.expr import Read, Var
+from anyshape.equations.traversal import walk
 from anyshape.errors import AnyshapeError
 from anyshape.graph.alike import alike
 from anyshape.graph.infer import build, equations_of, tensors_of
@@ -86,6 +87,35 @@ def redundant_copies(node: Node) -> Sequence[Value] | None:
     value, index = equations[0].value, equations[0].index
     same = isinstance(value, Read) and value.outside is None and value.index == index
     return data if same and all(isinstance(i, Var) for i in index) and len(set(index)) == len(index) else None
+
+
+def sizes_of_operands(node: Node) -> Sequence[Value] | None:
+    """A call that reads the sizes of its operand, and none of its elements, reads those of what the operand is computed of, if they are the
+    same: then only who needs the elements reads the operand."""
+    data = [v for v in node.data_inputs if v is not None]
+    if len(data) != 1 or len(node.outputs) != 1 or node.outputs[0].contents is None:
+        return None
+    if node.checks or node.regions or node.bound is None or node.op.kernel is None or data[0].type.rank is None:
+        return None
+    source = data[0]
+    while (before := _of_same_sizes(source)) is not None:
+        source = before
+    if source is data[0]:
+        return None
+    ins, outs = tensors_of(node)
+    if any(isinstance(e, Read) for q in equations_of(node, ins, outs).equations for e in walk(q.value)):
+        return None
+    inputs = [source if v is data[0] else v for v in node.inputs]
+    said = build(node.op, inputs, node.attrs, node.source, count=node.count)
+    same = not said.checks and said.outputs[0].type == node.outputs[0].type
+    return said.outputs if same and said.outputs[0].contents == node.outputs[0].contents else None
+
+
+def _of_same_sizes(v: Value) -> Value | None:
+    """An operand of the call that computes a value, of the same sizes, if the call checks nothing."""
+    if v.node is None or v.node.checks or v.node.regions:
+        return None
+    return next((u for u in v.node.data_inputs if u is not None and u.type.shape == v.type.shape), None)
 
 
 def dyn_to_static(node: Node) -> Sequence[Value] | None:

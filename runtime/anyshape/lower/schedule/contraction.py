@@ -24,6 +24,7 @@ from anyshape.lower.schedule.byte_products import ByteProducts
 from anyshape.lower.schedule.codes import ByteOperand, operand_of, raw_sum, sides_of
 from anyshape.lower.schedule.factors import contraction, factors_of, is_covered, is_free, plain_access, words_of
 from anyshape.lower.schedule.products import Component, InMemory, Product
+from anyshape.lower.schedule.scales import with_scales_apart
 from anyshape.lower.schedule.tree import components
 from anyshape.lower.schedule.window_products import WindowProducts
 
@@ -79,6 +80,11 @@ class _Splitter:
                 if left is None:
                     return
                 stores = left
+                continue
+            scaled = with_scales_apart(self.dag, reduction)
+            if scaled is not None:
+                rebuild = Rebuild(self.dag, {reduction: scaled})
+                stores = [rebuild.store(s) for s in stores]
                 continue
             factors = tuple(self.in_memory(x, reduction, stores) for x in factors_of(reduction))
             stores, reduction = self.without(reduction, factors, stores)
