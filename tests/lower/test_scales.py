@@ -3,122 +3,131 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from anyshape.dtypes import F32
 from anyshape.equations import Tensor
 from anyshape.equations.expr import cast
 from anyshape.equations.functions import reduce_
-from anyshape.lower import describe, host_target
-from tests.lower.groups import B, Builder, K, M, N
+from anyshape.kernel_model.contractions import MOST_SCALES
+from anyshape.lower import Group, describe, host_target
+from tests.lower.groups import Builder, N
 from tests.lower.native import check
 
-SIZES = [
-    {B: b, N: n, M: m, K: k}
-    for b, n, m, k in ((2, 5, 7, 3), (1, 1, 40, 8), (2, 4, 33, 70), (3, 20, 130, 20), (2, 9, 1, 5), (1, 0, 3, 2), (2, 3, 4, 0))
-]  # fmt: skip
-Scale = Callable[[Builder], Callable[[Any, Any, Any], Any]]
-
-
-def of_all(b: Builder) -> Callable[..., Any]:
-    s = b.input([])
-    return lambda n, j, r: s[()]
-
-
-def of_batches(b: Builder) -> Callable[..., Any]:
-    s = b.input([B])
-    return lambda n, j, r: s[n]
-
-
-def of_columns(b: Builder) -> Callable[..., Any]:
-    s = b.input([B, M])
-    return lambda n, j, r: s[n, j]
-
-
-def along_sums(b: Builder) -> Callable[..., Any]:
-    s = b.input([K])
-    return lambda n, j, r: s[r]
-
-
-def of_elements(b: Builder) -> Callable[..., Any]:
-    s = b.input([M, K])
-    return lambda n, j, r: s[j, r]
-
-
-SCALES: dict[str, tuple[Scale, str]] = {
-    "all": (of_all, "sum"),
-    "batches": (of_batches, "sum"),
-    "columns": (of_columns, "sum"),
-    "along sums": (along_sums, "rows"),
-    "elements": (of_elements, "before"),
+SIZES = [{N: n} for n in (0, 1, 3, 4, 8, 20)]
+BATCHES, COLUMNS, LENGTH = 2, 33, 40
+Place = Callable[[Any, Any, Any], Sequence[Any]]
+SCALES: dict[str, tuple[tuple[int, ...], Place, str]] = {
+    "one": ((), lambda n, j, r: (), "sums"),
+    "of batches": ((BATCHES,), lambda n, j, r: (n,), "sums"),
+    "of columns": ((BATCHES, COLUMNS), lambda n, j, r: (n, j), "sums"),
+    "along sums": ((LENGTH,), lambda n, j, r: (r,), "rows"),
+    "of elements": ((COLUMNS, LENGTH), lambda n, j, r: (j, r), "nothing"),
 }
+"""The shape of scales, where the scale of an element is, and what is multiplied by it."""
+SCHEDULES = {"sums": ("product",), "rows": ("blocked", "rows", "product")}
 
 
-SCHEDULES = {"sum": ("product",), "rows": ("blocked", "rows", "product")}
+class Scaled:
+    """Rows times narrow numbers with constant scales."""
+
+    def __init__(self, name: str, stored: str = "i8", along_k: bool = True, value: float = 0.3) -> None:
+        self.b = Builder("scaled")
+        shape, place, self.multiplies = SCALES[name]
+        x = self.b.input([BATCHES, N, LENGTH])
+        codes = self.b.input([BATCHES, COLUMNS, LENGTH] if along_k else [BATCHES, LENGTH, COLUMNS], stored)
+        scale = self.b.input(shape)
+        drawn = np.random.default_rng(3).normal(size=shape) * value
+        self.constants = {scale: np.asarray(drawn, np.float32)}
+        self.y = self.b.tensor([BATCHES, N, COLUMNS])
+        n, i, j = self.b.eqs.indices("i", self.y.shape)
+
+        def term(r: Any) -> Any:
+            code = codes[n, j, r] if along_k else codes[n, r, j]
+            return x[n, i, r] * (cast(code, F32) * scale[tuple(place(n, j, r))])
+
+        self.b.eqs.define(self.y[n, i, j], reduce_("sum", [LENGTH], term))
+
+    def group(self, y: Tensor | None = None) -> Group:
+        self.b.output(y or self.y)
+        return replace(self.b.group(), constants=self.constants)
 
 
-def reads_numbers(b: Builder) -> bool:
+def reads_numbers(group: Group) -> bool:
     """Whether the second factor of the product is the second input, in memory."""
-    return re.search(r"r\d+ = \w+\[[^\]]*\] \* x1\[", describe(b.group())) is not None
-
-
-def product(b: Builder, scale: Scale, stored: str, along_k: bool) -> Tensor:
-    """Rows times narrow numbers with a scale."""
-    x = b.input([B, N, K])
-    codes = b.input([B, M, K] if along_k else [B, K, M], stored)
-    of = scale(b)
-    y = b.tensor([B, N, M])
-    n, i, j = b.eqs.indices("i", y.shape)
-
-    def term(r: Any) -> Any:
-        code = codes[n, j, r] if along_k else codes[n, r, j]
-        return x[n, i, r] * (cast(code, F32) * of(n, j, r))
-
-    b.eqs.define(y[n, i, j], reduce_("sum", [K], term))
-    return y
+    return re.search(r"r\d+ = \w+\[[^\]]*\] \* x1\[", describe(group)) is not None
 
 
 @pytest.mark.parametrize("along_k", [True, False])
 @pytest.mark.parametrize("stored", ["i8", "f16", "bf16"])
 @pytest.mark.parametrize("name", SCALES)
 def test_a_product(name: str, stored: str, along_k: bool) -> None:
-    scale, where = SCALES[name]
-    b = Builder("scaled")
-    b.output(product(b, scale, stored, along_k))
-    native = check(b.group(), SIZES, tolerance=1e-4, parts=(1, 3))
-    assert native.kernel.schedule == SCHEDULES.get(where, native.kernel.schedule)
-    assert reads_numbers(b) == (where != "before")
+    scaled = Scaled(name, stored, along_k)
+    group = scaled.group()
+    native = check(group, SIZES, tolerance=1e-4, parts=(1, 3), fixed=scaled.constants)
+    assert native.kernel.schedule == SCHEDULES.get(scaled.multiplies, native.kernel.schedule)
+    assert reads_numbers(group) == (scaled.multiplies != "nothing")
 
 
 @pytest.mark.parametrize("level", ["avx2", "sse"])
 @pytest.mark.parametrize("name", SCALES)
 def test_other_processors(name: str, level: str) -> None:
-    b = Builder("scaled")
-    b.output(product(b, SCALES[name][0], "i8", True))
-    check(b.group(), SIZES, tolerance=1e-4, target=host_target().limited(level))
+    scaled = Scaled(name)
+    check(scaled.group(), SIZES, tolerance=1e-4, target=host_target().limited(level), fixed=scaled.constants)
 
 
 @pytest.mark.parametrize("name", SCALES)
 def test_scores_and_their_softmax(name: str) -> None:
-    scale, where = SCALES[name]
-    b = Builder("scores")
-    b.output(b.softmax(b.map(lambda v: v * 0.3, product(b, scale, "i8", True))))
-    native = check(b.group(), SIZES, tolerance=1e-3)
-    assert native.kernel.schedule[0] == "blocked"
-    assert native.kernel.schedule[-2:] == ("product", "rows")
-    assert len(native.kernel.schedule) == (3 if where == "sum" else 4)
+    scaled = Scaled(name)
+    native = check(scaled.group(scaled.b.softmax(scaled.y)), SIZES, tolerance=1e-3, fixed=scaled.constants)
+    assert native.kernel.schedule[0] == "blocked" and native.kernel.schedule[-2:] == ("product", "rows")
+    assert len(native.kernel.schedule) == (3 if scaled.multiplies == "sums" else 4)
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+@pytest.mark.parametrize("name", ["one", "of columns", "along sums"])
+def test_scales_that_are_not_finite_stay(name: str, value: float) -> None:
+    """A column of zeros times infinity is NaN, and no infinity; kernels of one form may differ in their constants."""
+    finite, scaled = Scaled(name), Scaled(name, value=value)
+    assert reads_numbers(finite.group())
+    group = scaled.group()
+    check(group, SIZES, tolerance=1e-4, fixed=scaled.constants)
+    assert not reads_numbers(group)
+
+
+def test_scales_that_are_no_constants_stay() -> None:
+    scaled = Scaled("one")
+    scaled.constants = {}
+    group = scaled.group()
+    check(group, SIZES, tolerance=1e-4)
+    assert not reads_numbers(group)
 
 
 def test_two_scales() -> None:
     """Both are taken out, one after the other."""
     b = Builder("scaled")
-    x, codes, s, t = b.input([N, K]), b.input([K, M], "i8"), b.input([K]), b.input([])
-    y = b.tensor([N, M])
+    x, codes, s, t = b.input([N, LENGTH]), b.input([LENGTH, COLUMNS], "i8"), b.input([LENGTH]), b.input([])
+    y = b.tensor([N, COLUMNS])
     i, j = b.eqs.indices("i", y.shape)
-    b.eqs.define(y[i, j], reduce_("sum", [K], lambda r: x[i, r] * (cast(codes[r, j], F32) * s[r])) * t[()])
+    b.eqs.define(y[i, j], reduce_("sum", [LENGTH], lambda r: x[i, r] * (cast(codes[r, j], F32) * s[r])) * t[()])
     b.output(y)
-    check(b.group(), SIZES, tolerance=1e-4)
-    assert reads_numbers(b)
+    constants = {s: np.linspace(-1, 1, LENGTH, dtype=np.float32), t: np.float32(3) * np.ones((), np.float32)}
+    group = replace(b.group(), constants=constants)
+    check(group, SIZES, tolerance=1e-4, fixed=constants)
+    assert reads_numbers(group)
+
+
+def test_a_large_constant_stays() -> None:
+    long = MOST_SCALES // F32.itemsize + 1
+    b = Builder("scaled")
+    x, codes, s = b.input([N, long]), b.input([long, 5], "i8"), b.input([long])
+    y = b.tensor([N, 5])
+    i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i, j], reduce_("sum", [long], lambda r: x[i, r] * (cast(codes[r, j], F32) * s[r])))
+    b.output(y)
+    assert not reads_numbers(replace(b.group(), constants={s: np.ones(long, np.float32)}))

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from anyshape.dtypes import BF16, F16, F32, F64, I8, I32, I64, U8, DType
 from anyshape.equations.expr import Apply, Expr, Reduce, Var
@@ -82,6 +85,15 @@ def as_stored(terms: Terms[T, V], factor: T) -> T:
         case (stored,) if (terms.dtype(stored), terms.dtype(factor)) in WIDENED:
             return stored
     return factor
+
+
+MOST_SCALES = 1 << 16
+"""Bytes of a constant of scales at most: every one is looked at whenever a kernel is lowered."""
+
+
+def is_of_scales(constant: NDArray[Any]) -> bool:
+    """Whether a constant may be taken out of sums of its products: a sum of terms with a factor that is finite is the sum times that."""
+    return constant.nbytes <= MOST_SCALES and constant.dtype == F32.numpy and bool(np.isfinite(constant).all())
 
 
 @dataclass(frozen=True, slots=True)

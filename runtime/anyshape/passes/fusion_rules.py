@@ -12,12 +12,10 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum
 
-import numpy as np
-
-from anyshape.dtypes import F32
 from anyshape.equations import Tensor
 from anyshape.equations.expr import Read, Var
 from anyshape.graph.value import Node, Value
+from anyshape.kernel_model.contractions import is_of_scales
 from anyshape.kernel_model.forms import (
     KernelKind,
     classify,
@@ -191,9 +189,9 @@ def _is_widened_as_read(e: Edge) -> bool:
 
 
 def _scales(e: Edge, group: FusionGroup) -> Set[Tensor]:
-    """The constants that a group reads whose elements are finite: a sum of terms that have one as their factor is their sum times it."""
-    constants = (v for n in group.nodes for v in n.data_inputs if v is not None and v.constant is not None)
-    return {e.stated.tensors[v] for v in constants if v.type.dtype is F32 and bool(np.isfinite(v.constant).all())}
+    """The constants that a group reads and a product may take out of its columns."""
+    read = (v for n in group.nodes for v in n.data_inputs if v is not None)
+    return {e.stated.tensors[v] for v in read if v.constant is not None and is_of_scales(v.constant)}
 
 
 def _is_read_once_a_row(e: Edge) -> bool:
