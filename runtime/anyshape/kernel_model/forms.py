@@ -6,14 +6,22 @@ move: a map whose value is one read, so that its index map can be folded into it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from anyshape.equations.builder import Equation
-from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Tensor, Var
+from anyshape.equations.expr import Apply, Expr, Read, Reduce, Tensor, Var
 from anyshape.equations.traversal import walk
-from anyshape.kernel_model.contractions import EXPRESSIONS, as_stored, contraction_of
+from anyshape.kernel_model.contractions import (
+    EXPRESSIONS,
+    QuantisationConstants,
+    as_stored,
+    contraction_of,
+    scaled_numbers,
+)
 from anyshape.kernel_model.costs import cost_of
+
+NOTHING_KNOWN = QuantisationConstants(frozenset(), frozenset())
 
 
 class KernelKind(Enum):
@@ -58,30 +66,25 @@ def is_cheap(equations: Iterable[Equation]) -> bool:
     return True
 
 
-def widens(equations: Iterable[Equation], scales: Set[Tensor] = frozenset()) -> bool:
-    """Whether the equations only move elements and widen them, as a matrix product does with what it reads, and multiply them by elements
-    of `scales`, which it does with its sums, or with its rows."""
+def widens(equations: Iterable[Equation], known: QuantisationConstants = NOTHING_KNOWN) -> bool:
+    """Whether the equations only move elements and widen them, as a matrix product does with what it reads, and multiply them by scales,
+    which it does with its sums, or with its rows. `known`: constants that are scales, and zero points."""
     widened = moved = True
     for q in equations:
-        numbers = _without_scale(q.value, scales)
+        numbers = _without_scale(q.value, known)
         stored = as_stored(EXPRESSIONS, numbers)
         widened = widened and (stored is not numbers or _is_move(numbers))
         moved = moved and stored is numbers
     return widened and not moved
 
 
-def _without_scale(value: Expr, scales: Set[Tensor]) -> Expr:
+def _without_scale(value: Expr, known: QuantisationConstants) -> Expr:
     """What is multiplied by a scale that varies along one axis at most: along the sums or the columns, but not both."""
-    match EXPRESSIONS.arguments("mul", value):
-        case (a, b):
-            for numbers, scale in ((a, b), (b, a)):
-                if isinstance(scale, Read) and scale.tensor in scales and _is_move(scale):
-                    varying = [
-                        i for i in scale.index if not (isinstance(i, Const) or (isinstance(i, Var) and i.extent == 1))
-                    ]
-                    if not varying or (len(varying) == 1 and isinstance(varying[0], Var)):
-                        return numbers
-    return value
+    scaled = scaled_numbers(EXPRESSIONS, value, known)
+    if scaled is None:
+        return value
+    varying = [v for v in scaled.scale.free if v.extent != 1]
+    return scaled.numbers if len(varying) <= 1 else value
 
 
 def reads_as_columns(equations: Sequence[Equation], t: Tensor) -> bool:

@@ -8,14 +8,13 @@ In: an edge, a value with the node that reads it. Out: the groups that a rule ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from anyshape.equations import Tensor
 from anyshape.equations.expr import Read, Var
 from anyshape.graph.value import Node, Value
-from anyshape.kernel_model.contractions import is_of_scales
+from anyshape.kernel_model.contractions import QuantisationConstants
 from anyshape.kernel_model.forms import (
     KernelKind,
     classify,
@@ -182,16 +181,16 @@ def _is_widened_as_read(e: Edge) -> bool:
     """Whether the contraction reads the numbers as they are before they are widened, as its columns; those of its rows it would pack, and
     then could read nothing else in place."""
     return (
-        widens(e.producer.equations, _scales(e, e.producer))
+        widens(e.producer.equations, _known(e, e.producer))
         and _is_one_move(e)
         and reads_as_columns(e.stated.equations[e.node], e.stated.tensors[e.value])
     )
 
 
-def _scales(e: Edge, group: FusionGroup) -> Set[Tensor]:
+def _known(e: Edge, group: FusionGroup) -> QuantisationConstants:
     """The constants that a group reads and a product may take out of its columns."""
     read = (v for n in group.nodes for v in n.data_inputs if v is not None)
-    return {e.stated.tensors[v] for v in read if v.constant is not None and is_of_scales(v.constant)}
+    return QuantisationConstants.among({e.stated.tensors[v]: v.constant for v in read if v.constant is not None})
 
 
 def _is_read_once_a_row(e: Edge) -> bool:
@@ -207,19 +206,20 @@ def _is_read_once_a_row(e: Edge) -> bool:
 
 def _may_be_computed_again(e: Edge) -> bool:
     same = e.value.type.shape == e.node.outputs[0].type.shape
-    again = (
-        e.producer.kind is KernelKind.MOVE
-        or same
-        or (is_cheap(e.producer.equations) and not _repeats_columns(e, e.producer))
-    )
+    again = e.producer.kind is KernelKind.MOVE or same or _may_be_repeated(e, e.producer)
     return e.is_private and (again or _moves_rows(e))
 
 
-def _repeats_columns(e: Edge, computed: FusionGroup) -> bool:
-    """Whether the node is a move, which puts elements of a map in more places than one, for contractions alone: these read them where they
-    are, moved, and once they were computed in each place would have to be in memory there. What is widened is computed nowhere."""
-    if e.consumer.kind is not KernelKind.MOVE or widens(computed.equations, _scales(e, computed)):
-        return False
+def _may_be_repeated(e: Edge, computed: FusionGroup) -> bool:
+    """Whether a map may be computed in each of the places where the node puts its elements."""
+    if widens(computed.equations, _known(e, computed)):
+        return True
+    return is_cheap(computed.equations) and not (e.consumer.kind is KernelKind.MOVE and _is_for_contractions(e))
+
+
+def _is_for_contractions(e: Edge) -> bool:
+    """Whether contractions alone read what a move puts in more places than one: they read it where it lies before, moved, and what is
+    computed in each of the places would have to be in memory there. What they widen is computed in none."""
     left, seen = [e.node], {e.node}
     while left:
         outputs = left.pop().outputs
@@ -263,9 +263,7 @@ def _across_views(e: Edge) -> Groups | None:
     if any(e.graph.is_read_outside(v, inside) for v in (seen, *(v for n in views for v in n.outputs))):
         return None
     same = seen.type.count() == e.node.outputs[0].type.count()
-    again = same or (
-        is_cheap(producer.equations) and not looks_up(producer.equations) and not _repeats_columns(e, producer)
-    )
+    again = same or (_may_be_repeated(e, producer) and not looks_up(producer.equations))
     return (producer, *between, e.consumer) if again else None
 
 
@@ -275,7 +273,7 @@ def _move_behind_views(e: Edge) -> Groups | None:
     if groups is None or groups[0].kind is KernelKind.MOVE:
         return groups
     columns = reads_as_columns(e.stated.equations[e.node], e.stated.tensors[e.value])
-    return groups if columns and widens(groups[0].equations, _scales(e, groups[0])) else None
+    return groups if columns and widens(groups[0].equations, _known(e, groups[0])) else None
 
 
 def _side_by_side(e: Edge) -> Groups | None:

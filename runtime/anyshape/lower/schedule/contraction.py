@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from anyshape import dims
 from anyshape.equations import Tensor
-from anyshape.kernel_model.contractions import is_of_scales
+from anyshape.kernel_model.contractions import QuantisationConstants
 from anyshape.lower.analyse.collapse import Rebuild, collapse
 from anyshape.lower.analyse.vector_product import with_row
 from anyshape.lower.analyse.written_out import Spread, written_out
@@ -53,7 +53,7 @@ class _Splitter:
         self, dag: Dag, out: Component, constants: Mapping[Tensor, NDArray[Any]], number: int, bytes_: bool
     ) -> None:
         self.dag, self.out, self.constants, self.number, self.bytes = dag, out, constants, number, bytes_
-        self.scales = frozenset(t for t, a in constants.items() if is_of_scales(a))
+        self.known = QuantisationConstants.among(constants)
         self.of_bytes = ByteProducts(dag, constants)
         self.windows = WindowProducts(dag, constants, bytes_)
 
@@ -83,7 +83,7 @@ class _Splitter:
                     return
                 stores = left
                 continue
-            scaled = with_scales_apart(self.dag, reduction, self.scales)
+            scaled = with_scales_apart(self.dag, reduction, self.known)
             if scaled is not None:
                 rebuild = Rebuild(self.dag, {reduction: scaled})
                 stores = [rebuild.store(s) for s in stores]

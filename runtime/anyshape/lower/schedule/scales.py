@@ -7,26 +7,20 @@ be infinite, and 0 times it is not the sum of what 0 times it is.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Set
-
-from anyshape.equations import Tensor
-from anyshape.kernel_model.contractions import scaled_numbers
-from anyshape.lower.ir.dag import Constant, Dag, DagNode, Load, Reduction
+from anyshape.kernel_model.contractions import QuantisationConstants, scaled_numbers
+from anyshape.lower.ir.dag import Dag, DagNode, Reduction
 from anyshape.lower.ir.terms import NODES
 from anyshape.lower.schedule.factors import plain_access
 
 
-def with_scales_apart(dag: Dag, r: Reduction, scales: Set[Tensor]) -> DagNode | None:
+def with_scales_apart(dag: Dag, r: Reduction, known: QuantisationConstants) -> DagNode | None:
     """The sum with one scale less among the terms."""
     a, b = r.body.inputs
     for factor, other in ((b, a), (a, b)):
-        scaled = scaled_numbers(NODES, factor)
-        if scaled is None or plain_access(scaled.numbers) is None:
+        scaled = scaled_numbers(NODES, factor, known)
+        if scaled is None or not _is_narrow(scaled.numbers):
             continue
         numbers, scale = scaled.numbers, scaled.scale
-        if not _is_scale(scale, scales):
-            continue
         if not scale.domain & frozenset(r.variables):
             return dag.op("mul", r.dtype, _sum(dag, r, other, numbers), scale)
         if not scale.domain & (factor.domain - other.domain):
@@ -34,14 +28,10 @@ def with_scales_apart(dag: Dag, r: Reduction, scales: Set[Tensor]) -> DagNode | 
     return None
 
 
-def _is_scale(n: DagNode, scales: Set[Tensor]) -> bool:
-    """Whether a value is a finite constant, in memory or in the code."""
-    match n:
-        case Load(access):
-            return access.is_plain and access.tensor in scales
-        case Constant(value):
-            return math.isfinite(value)
-    return False
+def _is_narrow(n: DagNode) -> bool:
+    """Whether a product widens a value as it reads it."""
+    access = plain_access(n)
+    return access is not None and access.tensor.dtype is not n.dtype
 
 
 def _sum(dag: Dag, r: Reduction, a: DagNode, b: DagNode) -> Reduction:
