@@ -214,7 +214,10 @@ def _may_be_repeated(e: Edge, computed: FusionGroup) -> bool:
     """Whether a map may be computed in each of the places where the node puts its elements."""
     if widens(computed.equations, _known(e, computed)):
         return True
-    return is_cheap(computed.equations) and not (e.consumer.kind is KernelKind.MOVE and _is_for_contractions(e))
+    moves = computed.kind is KernelKind.MOVE
+    return is_cheap(computed.equations) and (
+        moves or e.consumer.kind is not KernelKind.MOVE or not _is_for_contractions(e)
+    )
 
 
 def _is_for_contractions(e: Edge) -> bool:
