@@ -182,7 +182,7 @@ def test_few_rows_and_columns_along_k(level: str) -> None:
 def test_few_rows_and_adjacent_columns(level: str, way_a: int) -> None:
     """Columns fill no, one or several vectors; a last element along k has no partner, or has one."""
     for k in (0, 1, 2, 3, 7, 8, 9, 16, 67):
-        for m, n in ((1, 37), (2, 16), (3, 1), (4, 100), (4, 15)):
+        for m, n in ((1, 37), (2, 16), (3, 1), (4, 100), (4, 15), (6, 20), (8, 33), (9, 17)):
             a, b = drawn(2, m, k), drawn(2, k, n)
             assert within(contract(laid(a, way_a), laid(b, 0), level, False), rounded(a), rounded(b))
 
@@ -197,7 +197,7 @@ def test_few_rows_are_multiplied_in_place(level: str) -> None:
         (0, 4, False),
         (1, 1, False),
         (1, 4, False),
-        (0, 5, True),
+        (0, 9, True),
         (1, 5, True),
         (2, 4, True),
     ):
@@ -205,7 +205,7 @@ def test_few_rows_are_multiplied_in_place(level: str) -> None:
         assert (written >= columns) == packs and (packs or written < columns // 2)
 
 
-@pytest.mark.parametrize("m", [1, 4])
+@pytest.mark.parametrize("m", [1, 4, 8])
 def test_strips_longer_than_half_of_the_first_cache(m: int) -> None:
     columns = host_target().l1_bytes // 4 + 19
     a, b = drawn(1, m, 5), drawn(1, 5, columns)

@@ -86,14 +86,14 @@ def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None, words
                 emit_kernel(module, tiles, names[-1], rows, vectors, kind, stored, reloads=reloads, step=step)
         names += [""] * (tiles.tallest - tiles.rows)
     if words is None or words.dot is not None:
-        for rows in range((tiles.dot_rows if words is None else tiles.few_rows) + 1):
+        for rows in range((tiles.rows_in_place if words is None else tiles.few_rows) + 1):
             names.append(_name(prefix, DOT, rows) if rows else "")
             if rows:
                 emit_dot(module, tiles, names[-1], rows, stored, None if words is None else words.dot)
     strip = StoredRows(tiles.element, stored) if words is None else words.strip
     if strip is not None:
         names += [""] * (table_index(tiles, STRIP, 1) - len(names))
-        for rows in range(1, 2 if words is None else tiles.few_rows + 1):
+        for rows in range(1, 2 if words is None else tiles.rows_in_place + 1):
             names.append(_name(prefix, STRIP, rows))
             emit_strip(module, tiles, names[-1], rows, strip)
     module.pointer_table(table, names)

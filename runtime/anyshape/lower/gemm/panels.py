@@ -91,15 +91,15 @@ def words_in_place(
     """Decides by the sizes of the whole product, so that every part decides alike."""
     if not words.reads_b:
         return WordsInPlace(const(I1, 0), const(I1, 0))
-    few = f.compare("le", m, tiles.few_rows)
-    return WordsInPlace(f.and_(few, fits_dot(f, tiles, along_k, b, m)), f.and_(few, f.compare("eq", f.i64(b.inner), 1)))
+    dot = f.and_(f.compare("le", m, tiles.few_rows), fits_dot(f, tiles, along_k, b, m))
+    return WordsInPlace(dot, f.and_(f.compare("le", m, tiles.rows_in_place), f.compare("eq", f.i64(b.inner), 1)))
 
 
 def fits_dot(f: FunctionBuilder, tiles: Tiles, along_k: Val, b: Strided, m: Val) -> Val:
     """Whether the product is computed as dot products; decided by the sizes of the whole product, so that every part decides alike."""
     both = f.and_(f.compare("eq", f.i64(b.outer), 1), f.compare("eq", along_k, 1))
     unit = f.compare("eq", f.i64(b.inner), 1)
-    return f.and_(f.and_(both, f.not_(unit)), f.compare("le", m, tiles.dot_rows))
+    return f.and_(f.and_(both, f.not_(unit)), f.compare("le", m, tiles.rows_in_place))
 
 
 def pack_strided(

@@ -18,7 +18,7 @@ from .matrix_tiles import TALLEST, whole_steps
 
 _FEW_ROWS = 4
 _FEW_PANELS = 4
-_DOT_ROWS = 8
+_ROWS_IN_PLACE = 8
 ALIGN = 64
 
 
@@ -68,9 +68,9 @@ class Tiles:
         return min(_FEW_ROWS, self.rows)
 
     @property
-    def dot_rows(self) -> int:
-        """The number of rows of A up to which columns of B that are contiguous along k are multiplied in place."""
-        return min(_DOT_ROWS, self.rows)
+    def rows_in_place(self) -> int:
+        """The number of rows of A up to which a B is read in place that has to be packed for more."""
+        return min(_ROWS_IN_PLACE, self.rows)
 
     def least_rows(self, tiles: int) -> int:
         """Rows of the smallest tile where so many or more are split evenly: with one row less, there would be fewer."""
@@ -78,8 +78,8 @@ class Tiles:
 
     @property
     def shared_strip(self) -> int:
-        """How many sums of each of few rows are kept in memory."""
-        return max(self.strip // self.few_rows // self.lanes, 1) * self.lanes
+        """How many sums of each of several rows are kept in memory."""
+        return max(self.strip // self.rows_in_place // self.lanes, 1) * self.lanes
 
     @property
     def temporary(self) -> int:
