@@ -91,8 +91,9 @@ def words_in_place(
     """Decides by the sizes of the whole product, so that every part decides alike."""
     if not words.reads_b:
         return WordsInPlace(const(I1, 0), const(I1, 0))
+    most = tiles.rows_in_place if words.tiles(f.target) is None else tiles.few_rows  # matrix tiles may multiply more
     dot = f.and_(f.compare("le", m, tiles.few_rows), fits_dot(f, tiles, along_k, b, m))
-    return WordsInPlace(dot, f.and_(f.compare("le", m, tiles.rows_in_place), f.compare("eq", f.i64(b.inner), 1)))
+    return WordsInPlace(dot, f.and_(f.compare("le", m, most), f.compare("eq", f.i64(b.inner), 1)))
 
 
 def fits_dot(f: FunctionBuilder, tiles: Tiles, along_k: Val, b: Strided, m: Val) -> Val:
