@@ -337,7 +337,7 @@ RULES = (
     ),
     _pair(
         "widening before a contraction",
-        "numbers of fewer bits that a contraction alone reads, as its columns, are widened as it reads them, moved or not",
+        "numbers of fewer bits that a contraction alone reads, as its columns, are widened as it reads them, moved or scaled or not",
         ("map", "contraction"),
         _is_widened_as_read,
     ),
@@ -363,7 +363,7 @@ RULES = (
     ),
     FusionRule(
         name="move behind views",
-        description="moves and widenings a contraction alone reads through views are in its strides: keys repeated for a group's heads",
+        description="moves and widenings a contraction alone reads through views are in its strides: keys repeated for a group's heads, scaled or not",
         when=RuleStage.VIEW,
         producers=_kinds("move map"),
         consumers=_kinds("contraction"),
