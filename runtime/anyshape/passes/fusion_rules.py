@@ -363,7 +363,7 @@ RULES = (
     ),
     FusionRule(
         name="move behind views",
-        description="moves and widenings a contraction alone reads through views are in its strides: keys repeated for a group's heads, scaled or not",
+        description="moves and widenings a contraction alone reads through views are in its strides: keys repeated for a group's heads",
         when=RuleStage.VIEW,
         producers=_kinds("move map"),
         consumers=_kinds("contraction"),
