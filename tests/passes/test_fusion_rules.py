@@ -191,6 +191,17 @@ def test_numbers_that_products_cannot_widen_are_widened_before(dtype: str, betwe
 
 
 @pytest.mark.parametrize(
+    ("keys", "values", "joined"), [("i8", "i8", 2), ("i8", "f32", 1), ("u8", "bf16", 1), ("f32", "f32", 0)]
+)
+def test_an_op_of_several_equations_widens_what_one_of_its_products_reads(keys: str, values: str, joined: int) -> None:
+    k, v = (ops.cast(x("b, 2, t, 8", name, of), to="f32") for name, of in (("k", keys), ("v", values)))
+    assert joined_by(function(ops.attention(x("b, 4, s, 8", "q"), k, v)))["widening before a contraction"] == joined
+    assert joined_by(function(ops.attention(k, x("b, 2, s, 8", "q"), v)))["widening before a contraction"] == (
+        values != "f32"
+    )
+
+
+@pytest.mark.parametrize(
     ("dtype", "between", "apart"),
     [
         ("i8", lambda v: v, 0),

@@ -88,15 +88,23 @@ def _without_scale(value: Expr, known: QuantisationConstants) -> Expr:
 
 
 def reads_as_columns(equations: Sequence[Equation], t: Tensor) -> bool:
-    """Whether the only equation is a contraction whose columns, in which the result is contiguous, are a tensor's and not the other
-    factor's."""
-    total = equations[0].value
-    product = contraction_of(EXPRESSIONS, total) if len(equations) == 1 else None
-    if product is None:
+    """Whether a tensor is read by contractions of one equation alone, as their columns, in which the result is contiguous, and of which the
+    other factors have none."""
+    readers = [(q, e) for q in equations for e in walk(q.value) if isinstance(e, Read) and e.tensor is t]
+    if len(readers) != 1 or not readers[0][0].index:
         return False
-    column = equations[0].index[-1]
-    ours = [any(isinstance(e, Read) and e.tensor is t for e in walk(x)) for x in product.factors]
-    return isinstance(column, Var) and [column in x.free for x in product.factors] == ours
+    ((equation, read),) = readers
+    column = equation.index[-1]
+    sums = (contraction_of(EXPRESSIONS, e) for e in walk(equation.value) if isinstance(e, Reduce))
+    products = [p for p in sums if p is not None and _has(read, p.term)]
+    return bool(products) and all(
+        isinstance(column, Var) and [column in x.free for x in p.factors] == [_has(read, x) for x in p.factors]
+        for p in products
+    )
+
+
+def _has(part: Expr, whole: Expr) -> bool:
+    return any(e is part for e in walk(whole))
 
 
 def looks_up(equations: Iterable[Equation]) -> bool:
