@@ -19,7 +19,7 @@ from .kernel_arguments import KERNEL_ARGUMENTS, multiply_add, widened
 from .tiles import Tiles
 
 _ABREAST = 4
-"""Steps of k that are read side by side."""
+"""Rows of B that are read side by side for one row of A, and steps of k for several: one row waits for memory, several for their sums."""
 
 
 class StripOperands(Protocol):
@@ -91,7 +91,8 @@ def emit_strip(module: Module, tiles: Tiles, name: str, rows: int, of: StripOper
         )
         _clear(f, strip)
         steps = k if per == 1 else f.binary("udiv", k, const(I64, per))
-        together = f.binary("and", steps, const(I64, -_ABREAST))
+        most = _ABREAST if rows > 1 else max(_ABREAST // per, 1)
+        together = f.binary("and", steps, const(I64, -most))
 
         def step(index: Val, exist: int = per) -> _StripStep:
             factors = [
@@ -101,7 +102,7 @@ def emit_strip(module: Module, tiles: Tiles, name: str, rows: int, of: StripOper
             starts = [f.gep(b, f.mul(f.add(first, i), b_step), of.stored) for i in range(exist)]
             return _StripStep(factors, [*starts, *[None] * (per - exist)])
 
-        for start, stop, abreast in ((const(I64, 0), together, _ABREAST), (together, steps, 1)):
+        for start, stop, abreast in ((const(I64, 0), together, most), (together, steps, 1)):
             with f.for_range(start, stop, abreast) as loop:
                 _add_steps(f, strip, [step(f.add(loop.index, i)) for i in range(abreast)], of)
         for exist in range(1, per):
