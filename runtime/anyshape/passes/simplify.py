@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from anyshape.dims import Facts
+from anyshape.equations import Tensor
 from anyshape.equations.expr import Read, Var
 from anyshape.equations.traversal import walk
 from anyshape.errors import AnyshapeError
@@ -90,25 +91,35 @@ def redundant_copies(node: Node) -> Sequence[Value] | None:
 
 
 def sizes_of_operands(node: Node) -> Sequence[Value] | None:
-    """A call that reads the sizes of its operand, and none of its elements, reads those of what the operand is computed of, if they are the
+    """A call that reads the sizes of an operand, and none of its elements, reads those of what the operand is computed of, if they are the
     same: then only who needs the elements reads the operand."""
-    data = [v for v in node.data_inputs if v is not None]
-    if len(data) != 1 or len(node.outputs) != 1 or node.outputs[0].contents is None:
+    if node.outputs[0].contents is None or node.checks or node.regions or node.bound is None or node.op.kernel is None:
         return None
-    if node.checks or node.regions or node.bound is None or node.op.kernel is None or data[0].type.rank is None:
+    sources = {v: _first_of_sizes(v) for v in node.data_inputs if v is not None}
+    if any(v.type.rank is None for v in sources) or all(source is v for v, source in sources.items()):
         return None
-    source = data[0]
-    while (before := _of_same_sizes(source)) is not None:
-        source = before
-    if source is data[0]:
+    tensors: dict[Value, Tensor] = {}
+    ins, outs = tensors_of(node, tensors)
+    equations = equations_of(node, ins, outs).equations
+    read = {e.tensor for q in equations for e in walk(q.value) if isinstance(e, Read)}
+    moved = {v: source for v, source in sources.items() if source is not v and tensors[v] not in read}
+    if not moved or len(node.outputs) != 1:
         return None
-    ins, outs = tensors_of(node)
-    if any(isinstance(e, Read) for q in equations_of(node, ins, outs).equations for e in walk(q.value)):
+    data = len(node.data_inputs)
+    inputs = [moved.get(v, v) if v is not None and k < data else v for k, v in enumerate(node.inputs)]
+    try:
+        said = build(node.op, inputs, node.attrs, node.source, count=node.count)
+    except AnyshapeError:  # the op does not take the dtype
         return None
-    inputs = [source if v is data[0] else v for v in node.inputs]
-    said = build(node.op, inputs, node.attrs, node.source, count=node.count)
     same = not said.checks and said.outputs[0].type == node.outputs[0].type
     return said.outputs if same and said.outputs[0].contents == node.outputs[0].contents else None
+
+
+def _first_of_sizes(v: Value) -> Value:
+    """The first value of the same sizes that a value is computed of, or itself."""
+    while (before := _of_same_sizes(v)) is not None:
+        v = before
+    return v
 
 
 def _of_same_sizes(v: Value) -> Value | None:
