@@ -37,7 +37,7 @@ N, M = symbol("n"), symbol("m")
 
 
 def test_a_difference_from_zero_is_no_operation() -> None:
-    """Of every value, -0.0 among them; a sum with zero is 0.0 of that, and so is a difference from -0.0."""
+    """A sum of -0.0 and 0 is 0.0, and so is what -0.0 less -0.0 is."""
     x = Tensor("x", F32, (N,))
     place = as_expr(0)
     element = x[place]
