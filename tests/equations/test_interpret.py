@@ -36,6 +36,16 @@ from anyshape.errors import ShapeError, SpecError
 N, M = symbol("n"), symbol("m")
 
 
+def test_a_difference_from_zero_is_no_operation() -> None:
+    """A sum of -0.0 and 0 is 0.0, and so is what -0.0 less -0.0 is."""
+    x = Tensor("x", F32, (N,))
+    place = as_expr(0)
+    element = x[place]
+    assert element - 0 is element and element - cast(const(0, I8), F32) is element
+    for kept in (element + 0, element - 1, element - (-0.0), 0 - element, element - cast(const(1, I8), F32)):
+        assert kept is not element
+
+
 def softmax_equations() -> tuple[Equations, Tensor, Tensor]:
     x, y = Tensor("x", F32, (N, M)), Tensor("y", F32, (N, M))
     eqs = Equations("softmax", {"x": x}, {"y": y})

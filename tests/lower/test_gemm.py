@@ -221,6 +221,16 @@ def test_no_part_has_more_than_its_share(m: int, n: int, nparts: int) -> None:
     assert max(done) <= 1.02 * m * n / nparts
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
+def test_few_rows_of_columns_along_k(level: str, dtype: str) -> None:
+    """Nine rows are more than are multiplied in place."""
+    for m, n, k in itertools.product(range(1, 10), (1, 2, 7, 16, 33), (0, 1, 15, 16, 40)):
+        a, b = random_of(dtype, 1, 2, m, k), random_of(dtype, 1, 2, k, n)
+        left, right, kind = layouts(a, b, 3)
+        check(contract(left, right, kind, level=level), a, b)
+
+
 @pytest.mark.parametrize("m", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("level", ["avx512 32", "avx512 48", "avx2 32", "avx2 48", "sse"])
 def test_few_rows_of_a_matrix_beyond_the_second_cache(m: int, level: str) -> None:

@@ -174,26 +174,55 @@ def test_a_rule_joins_what_it_says_and_nothing_like_it(rule: str) -> None:
         ("i8", lambda v: v, 1),
         ("u8", lambda v: v, 0),
         ("i16", lambda v: v, 0),
-        ("i8", lambda v: ops.mul(v, np.float32(3)), 0),
+        ("i8", lambda v: ops.mul(v, np.float32(3)), 1),
+        ("i8", lambda v: ops.mul(v, weights(8, 1)), 1),
+        ("i8", lambda v: ops.mul(v, weights(8, 16)), 0),
+        ("i8", lambda v: ops.mul(v, np.float32(np.inf)), 0),
+        ("i8", lambda v: ops.mul(v, np.full((8, 1), np.nan, np.float32)), 0),
+        ("i8", lambda v: ops.mul(v, x("", "s")), 0),
+        ("i8", lambda v: ops.add(v, np.float32(3)), 0),
+        ("u8", lambda v: ops.mul(v, np.float32(3)), 0),
     ],
 )
 def test_numbers_that_products_cannot_widen_are_widened_before(dtype: str, between: Build, joined: int) -> None:
-    f = function(ops.matmul(x(), between(ops.cast(x("8, m", "w", dtype), to="f32"))))
+    """Scales that are finite constants are factors of a sum, or of rows: along one axis, not of each element."""
+    f = function(ops.matmul(x(), between(ops.cast(x("8, 16", "w", dtype), to="f32"))))
     assert joined_by(f)["widening before a contraction"] == joined
 
 
 @pytest.mark.parametrize(
-    ("dtype", "between", "joined"),
-    [("i8", lambda v: v, 1), ("u8", lambda v: v, 0), ("i8", lambda v: ops.mul(v, np.float32(3)), 0)],
+    ("keys", "values", "joined"), [("i8", "i8", 2), ("i8", "f32", 1), ("u8", "bf16", 1), ("f32", "f32", 0)]
+)
+def test_an_op_of_several_equations_widens_what_one_of_its_products_reads(keys: str, values: str, joined: int) -> None:
+    k, v = (ops.cast(x("b, 2, t, 8", name, of), to="f32") for name, of in (("k", keys), ("v", values)))
+    assert joined_by(function(ops.attention(x("b, 4, s, 8", "q"), k, v)))["widening before a contraction"] == joined
+    assert joined_by(function(ops.attention(k, x("b, 2, s, 8", "q"), v)))["widening before a contraction"] == (
+        values != "f32"
+    )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "between", "apart"),
+    [
+        ("i8", lambda v: v, 0),
+        ("u8", lambda v: v, 1),
+        ("i8", lambda v: ops.mul(v, np.float32(3)), 0),
+        ("i8", lambda v: ops.mul(v, x("", "s")), 1),
+    ],
 )
 def test_narrow_keys_repeated_for_the_heads_of_a_group_are_widened_as_they_are_read(
-    dtype: str, between: Build, joined: int
+    dtype: str, between: Build, apart: int
 ) -> None:
+    """What the product cannot widen is in memory before, once for all heads."""
     keys = repeated(between(ops.cast(x("2, 8, n", "k", dtype), to="f32")))
     f = function(ops.matmul(x("6, n, 8", "q"), keys))
-    assert joined_by(f)["move behind views"] == joined
+    assert joined_by(f)["move behind views"] == 1
+    before = [v.type for step in kernels(f)[:-1] for v in step.outputs]
+    assert [str(t.shape) for t in before if t.dtype.is_float] == ["(2, 8, n)"] * apart
     codes = np.random.default_rng(2).integers(-9, 9 if dtype == "i8" else 200, (2, 8, 5)) % 128
     arrays = {"dim n": np.array([5]), "q": weights(6, 4, 8), "k": codes.astype(np.int8 if dtype == "i8" else np.uint8)}
+    if any(p.name == "s" for p in f.params):
+        arrays["s"] = np.array(0.3, np.float32)
     (got,), (want,) = (
         compile(function(ops.matmul(x("6, m, 8", "q"), keys)), **how).run(arrays)
         for how in ({}, {"kernels": "interpret", "fuse": False})

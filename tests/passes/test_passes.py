@@ -191,6 +191,22 @@ def test_transposes_that_undo_each_other_vanish():
     assert run_pass("optimise", text) == ["return y=%x"]
 
 
+def test_sizes_are_read_of_what_has_them_first():
+    """The operand has no other reader then; where it has other sizes, its elements are read, or it is refused for some, it stays."""
+    x, y = anyshape.input("x", "f32[n, m]"), anyshape.input("y", "f32[k]")
+
+    def read(v):
+        f = passes.optimise(anyshape.function([x, y], [v]))
+        (reader,) = [n for n in f.nodes if n.outputs[0] is f.results[0]]
+        return reader.inputs[0]
+
+    assert read(ops.shape_of(ops.exp(ops.cast(x, to="f64")))) is x
+    assert read(ops.shape_of(ops.softmax(x, axis=1), start=1)) is x
+    assert read(ops.shape_of(ops.transpose(x, axes=[1, 0]))).node is not None
+    assert read(ops.neg(ops.exp(x))).node is not None
+    assert read(ops.shape_of(ops.add(x, y))).node is not None
+
+
 def test_dead_code_goes():
     x = anyshape.input("x", "f32[n]")
     ops.exp(x)

@@ -158,6 +158,37 @@ def test_one_part_gives_the_bits_of_many(precision: Narrow) -> None:
             assert all(np.array_equal(a, b) for a, b in zip(one, many, strict=True)), (name, level)
 
 
+def widened(q: Any, k: Any, between: Callable[[Any], Any] = lambda v: v) -> Any:
+    return ops.matmul(q, ops.transpose(between(ops.cast(k, to="f32")), (0, 2, 1)))
+
+
+STEPS = np.array([0.5, 0.25, 2, 1, 0.125] * 8, np.float32)
+KEPT: dict[str, Callable[[Any, Any], Any]] = {
+    "widened": widened,
+    "times a scale": lambda q, k: widened(q, k, lambda v: v * np.float32(0.3)),
+    "times a scale for each element": lambda q, k: widened(q, k, lambda v: v * STEPS),
+    "attention": lambda q, k: ops.matmul(ops.softmax(widened(q, k) * np.float32(0.1)), ops.cast(k, to="f32")),
+}
+
+
+@pytest.mark.parametrize("precision", NARROW)
+@pytest.mark.parametrize("dtype", ["i8", "f16", "bf16"])
+@pytest.mark.parametrize("name", KEPT)
+def test_what_is_narrow_in_memory_is_read_as_it_is(name: str, dtype: str, precision: Narrow) -> None:
+    """The results are those of the exact model; what is added before it is widened is rounded as anything else."""
+    q, k = anyshape.input("q", "f32[b, m, 40]"), anyshape.input("k", f"{dtype}[b, n, 40]")
+    f = anyshape.function([q, k], [KEPT[name](q, k)])
+    codes = RNG.integers(-9, 9, (2, 7, 40)).astype(k.type.dtype.numpy)
+    for rows in (1, 3, 17):
+        arguments = [drawn(2, rows, 40), codes]
+        exact, narrow = (run(f, arguments, precision=p) for p in ("exact", precision))
+        assert np.array_equal(exact[0], narrow[0])
+        assert apart(narrow, run(f, arguments, precision=precision, kernels="interpret")) <= SUMS
+    assert anyshape.compile(f, precision=precision).report.narrowed == []
+    rounded = anyshape.function([q, k], [widened(q, k, lambda v: v + np.float32(0.3))])
+    assert len(anyshape.compile(rounded, precision=precision).report.narrowed) == 1
+
+
 @pytest.mark.parametrize("precision", NARROW)
 def test_empty_and_special_operands(precision: Narrow) -> None:
     f = FORMS["batches"].function()

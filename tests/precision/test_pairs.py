@@ -53,6 +53,11 @@ def kernel(level: str, prepacked: bool) -> Loaded:
 
 
 def contract(a: Array, b: Array, level: str, prepacked: bool, nparts: int = 1) -> Array:
+    return contracted(a, b, level, prepacked, nparts)[0]
+
+
+def contracted(a: Array, b: Array, level: str, prepacked: bool, nparts: int = 1) -> tuple[Array, int]:
+    """The product, and how many bytes of scratch the last part wrote."""
     target = host_target().limited(level)
     tiles = gemm.tiles_for(target, F32)
     batches, m, k = a.shape
@@ -71,7 +76,7 @@ def contract(a: Array, b: Array, level: str, prepacked: bool, nparts: int = 1) -
         scratch = np.full(bytes_ + 64, 255, np.uint8)  # NaN, as f32 and as bf16
         assert run(scalars.ctypes.data, buffers.ctypes.data, scratch.ctypes.data, part, nparts) == 0
         assert (scratch[bytes_:] == 255).all()
-    return c
+    return c, int((scratch != 255).sum())
 
 
 def rounded(x: Array) -> Array:
@@ -165,8 +170,51 @@ def test_special_values_and_the_smallest_numbers(level: str) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_few_rows_and_columns_along_k_are_multiplied_in_place(level: str) -> None:
+def test_few_rows_and_columns_along_k(level: str) -> None:
     for k in (0, 1, 2, 15, 16, 31, 32, 33, 65, 130):
-        for m, n in ((1, 37), (2, 16), (4, 5)):
+        for m, n in ((1, 37), (2, 16), (3, 9), (4, 5)):
             a, b = drawn(2, m, k), drawn(2, k, n)
             assert within(contract(laid(a, 0), laid(b, 1), level, False), rounded(a), rounded(b))
+
+
+@pytest.mark.parametrize("way_a", range(3))
+@pytest.mark.parametrize("level", LEVELS)
+def test_few_rows_and_adjacent_columns(level: str, way_a: int) -> None:
+    """Columns fill no, one or several vectors; a last element along k has no partner, or has one."""
+    for k in (0, 1, 2, 3, 7, 8, 9, 16, 67):
+        for m, n in ((1, 37), (2, 16), (3, 1), (4, 100), (4, 15), (6, 20), (8, 33), (9, 17)):
+            a, b = drawn(2, m, k), drawn(2, k, n)
+            assert within(contract(laid(a, way_a), laid(b, 0), level, False), rounded(a), rounded(b))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_few_rows_are_multiplied_in_place(level: str) -> None:
+    """Scratch has less than the columns take as words, which more rows pack, and few rows of columns that are adjacent in no direction."""
+    n, k = 100, 64
+    columns = n * 4 * (k // Pairs().per(host_target().limited(level)))
+    for way_b, m, packs in (
+        (0, 1, False),
+        (0, 4, False),
+        (1, 1, False),
+        (1, 4, False),
+        (0, 9, True),
+        (1, 5, True),
+        (2, 4, True),
+    ):
+        written = contracted(laid(drawn(1, m, k), 0), laid(drawn(1, k, n), way_b), level, False)[1]
+        assert (written >= columns) == packs and (packs or written < columns // 2)
+
+
+@pytest.mark.parametrize("m", [1, 4, 8])
+def test_strips_longer_than_half_of_the_first_cache(m: int) -> None:
+    columns = host_target().l1_bytes // 4 + 19
+    a, b = drawn(1, m, 5), drawn(1, 5, columns)
+    assert within(contract(laid(a, 0), laid(b, 0), "avx512", False), rounded(a), rounded(b))
+
+
+def test_a_last_row_without_a_partner_is_multiplied_by_nothing() -> None:
+    """What lies behind it may be infinite."""
+    a, b = drawn(1, 2, 3), drawn(1, 4, 20)
+    b[:, 3] = np.inf
+    got = contract(laid(a, 0), before_forbidden_memory(b)[:, :3], "avx512", False)
+    assert within(got, rounded(a), rounded(b[:, :3]))

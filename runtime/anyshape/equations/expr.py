@@ -425,7 +425,7 @@ def _decided(op: str, args: tuple[Expr, ...]) -> Expr | None:
 
 
 def _simplify(op: str, args: tuple[Expr, ...]) -> Expr | None:
-    """x + 0, x - 0, x * 1 on integers and weak values only: on floats they are not identities of every value (-0.0)."""
+    """x + 0, x * 1 on integers and weak values only: on floats they are not identities of every value (-0.0). x - 0 is one of any."""
     if len(args) != 2:
         return None
     a, b = args
@@ -440,16 +440,20 @@ def _simplify(op: str, args: tuple[Expr, ...]) -> Expr | None:
     ):
         value = {"add": a.value + b.value, "sub": a.value - b.value, "mul": a.value * b.value}[op]
         return const(value, a.dtype)
-    if (
-        isinstance(b, Const)
-        and type(b.value) is int
-        and b.value == {"add": 0, "sub": 0, "mul": 1}.get(op)
-        and is_integer(a)
-    ):
+    if op == "sub" and _is_zero(b):
+        return a
+    if isinstance(b, Const) and type(b.value) is int and b.value == {"add": 0, "mul": 1}.get(op) and is_integer(a):
         return a
     if isinstance(a, Const) and type(a.value) is int and a.value == {"add": 0, "mul": 1}.get(op) and is_integer(b):
         return b
     return None
+
+
+def _is_zero(e: Expr) -> bool:
+    """Whether an expression is the integer 0, or that as a number of another dtype."""
+    if isinstance(e, Apply) and e.op == "cast":
+        return _is_zero(e.args[0])
+    return isinstance(e, Const) and type(e.value) is int and e.value == 0
 
 
 def is_integer(e: Expr) -> bool:

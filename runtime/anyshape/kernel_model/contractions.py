@@ -7,12 +7,17 @@ each with a loop variable that the other lacks. Which op it came from does not m
 
 from __future__ import annotations
 
-from collections.abc import Set
+import math
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from anyshape.dtypes import BF16, F16, F32, F64, I8, I32, I64, U8, DType
-from anyshape.equations.expr import Apply, Expr, Reduce, Var
+from anyshape.equations import Tensor
+from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Var
 
 SUMS = frozenset((F32, F64, I32, I64))
 """The dtypes in which the matrix product adds up."""
@@ -43,6 +48,12 @@ class Terms(Protocol[T, V_co]):
 
     def arguments(self, operation: str, term: T) -> tuple[T, ...] | None:
         """Returns the arguments of a term that is an operation, else None."""
+
+    def element_of(self, term: T) -> Tensor | None:
+        """The tensor that a term is an element of, at a place that is no data."""
+
+    def is_finite(self, term: T) -> bool:
+        """Whether a term is a finite literal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +95,65 @@ def as_stored(terms: Terms[T, V], factor: T) -> T:
     return factor
 
 
+MOST_SCALES = 1 << 16
+"""Bytes of a constant of scales, or of zero points, at most: all elements are looked at whenever a kernel is lowered."""
+
+
+def is_of_scales(constant: NDArray[Any]) -> bool:
+    """Whether a constant may be taken out of sums of its products: a sum of terms with a factor that is finite is the sum times that."""
+    return constant.nbytes <= MOST_SCALES and constant.dtype == F32.numpy and bool(np.isfinite(constant).all())
+
+
+def is_of_zeros(constant: NDArray[Any]) -> bool:
+    """Whether a constant is a zero point that changes nothing."""
+    return constant.nbytes <= MOST_SCALES and constant.dtype.kind in "iu" and not constant.any()
+
+
+@dataclass(frozen=True, slots=True)
+class QuantisationConstants:
+    """Tensors of a kernel that are constants of finite scales, and of zeros."""
+
+    scales: frozenset[Tensor]
+    zeros: frozenset[Tensor]
+
+    @classmethod
+    def among(cls, constants: Mapping[Tensor, NDArray[Any]]) -> QuantisationConstants:
+        return cls(
+            frozenset(t for t, a in constants.items() if is_of_scales(a)),
+            frozenset(t for t, a in constants.items() if is_of_zeros(a)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledFactor(Generic[T]):
+    """A factor that is numbers times a scale."""
+
+    numbers: T
+    scale: T
+
+
+def scaled_numbers(terms: Terms[T, V], factor: T, known: QuantisationConstants) -> ScaledFactor[T] | None:
+    """A factor as numbers and their scale, if that is a known one."""
+    match terms.arguments("mul", factor):
+        case (a, b):
+            for numbers, scale in ((a, b), (b, a)):
+                tensor = terms.element_of(scale)
+                if tensor in known.scales if tensor is not None else terms.is_finite(scale):
+                    return ScaledFactor(without_zeros(terms, numbers, known), scale)
+    return None
+
+
+def without_zeros(terms: Terms[T, V], numbers: T, known: QuantisationConstants) -> T:
+    """Numbers without a zero point of zeros."""
+    match terms.arguments("sub", numbers):
+        case (wide, zero):
+            inner = terms.arguments("cast", zero)
+            tensor = terms.element_of(zero if inner is None else inner[0])
+            if tensor is not None and tensor in known.zeros:
+                return wide
+    return numbers
+
+
 @dataclass(frozen=True, slots=True)
 class ByteFactor(Generic[T]):
     """A factor that is a narrow integer less a zero point, if it has one; the latter does not vary with what is summed over."""
@@ -121,6 +191,13 @@ class _Expressions:
 
     def arguments(self, operation: str, term: Expr) -> tuple[Expr, ...] | None:
         return term.args if isinstance(term, Apply) and term.op == operation else None
+
+    def element_of(self, term: Expr) -> Tensor | None:
+        plain = isinstance(term, Read) and term.outside is None and all(isinstance(i, Const | Var) for i in term.index)
+        return term.tensor if plain and isinstance(term, Read) else None
+
+    def is_finite(self, term: Expr) -> bool:
+        return isinstance(term, Const) and math.isfinite(term.value)
 
 
 EXPRESSIONS: Terms[Expr, Var] = _Expressions()

@@ -12,8 +12,16 @@ from enum import Enum
 from anyshape.equations.builder import Equation
 from anyshape.equations.expr import Apply, Expr, Read, Reduce, Tensor, Var
 from anyshape.equations.traversal import walk
-from anyshape.kernel_model.contractions import EXPRESSIONS, as_stored, contraction_of
+from anyshape.kernel_model.contractions import (
+    EXPRESSIONS,
+    QuantisationConstants,
+    as_stored,
+    contraction_of,
+    scaled_numbers,
+)
 from anyshape.kernel_model.costs import cost_of
+
+NOTHING_KNOWN = QuantisationConstants(frozenset(), frozenset())
 
 
 class KernelKind(Enum):
@@ -58,26 +66,45 @@ def is_cheap(equations: Iterable[Equation]) -> bool:
     return True
 
 
-def widens(equations: Iterable[Equation]) -> bool:
-    """Whether the equations only move elements and widen them, as a matrix product does with what it reads."""
+def widens(equations: Iterable[Equation], known: QuantisationConstants = NOTHING_KNOWN) -> bool:
+    """Whether the equations only move elements and widen them, as a matrix product does with what it reads, and multiply them by scales,
+    which it does with its sums, or with its rows. `known`: constants that are scales, and zero points."""
     widened = moved = True
     for q in equations:
-        stored = as_stored(EXPRESSIONS, q.value)
-        widened = widened and (stored is not q.value or _is_move(q.value))
-        moved = moved and stored is q.value
+        numbers = _without_scale(q.value, known)
+        stored = as_stored(EXPRESSIONS, numbers)
+        widened = widened and (stored is not numbers or _is_move(numbers))
+        moved = moved and stored is numbers
     return widened and not moved
 
 
+def _without_scale(value: Expr, known: QuantisationConstants) -> Expr:
+    """What is multiplied by a scale that varies along one axis at most: along the sums or the columns, but not both."""
+    scaled = scaled_numbers(EXPRESSIONS, value, known)
+    if scaled is None:
+        return value
+    varying = [v for v in scaled.scale.free if v.extent != 1]
+    return scaled.numbers if len(varying) <= 1 else value
+
+
 def reads_as_columns(equations: Sequence[Equation], t: Tensor) -> bool:
-    """Whether the only equation is a contraction whose columns, in which the result is contiguous, are a tensor's and not the other
-    factor's."""
-    total = equations[0].value
-    product = contraction_of(EXPRESSIONS, total) if len(equations) == 1 else None
-    if product is None:
+    """Whether a tensor is read by contractions of one equation alone, as their columns, in which the result is contiguous, and of which the
+    other factors have none."""
+    readers = [(q, e) for q in equations for e in walk(q.value) if isinstance(e, Read) and e.tensor is t]
+    if len(readers) != 1 or not readers[0][0].index:
         return False
-    column = equations[0].index[-1]
-    ours = [any(isinstance(e, Read) and e.tensor is t for e in walk(x)) for x in product.factors]
-    return isinstance(column, Var) and [column in x.free for x in product.factors] == ours
+    ((equation, read),) = readers
+    column = equation.index[-1]
+    sums = (contraction_of(EXPRESSIONS, e) for e in walk(equation.value) if isinstance(e, Reduce))
+    products = [p for p in sums if p is not None and _has(read, p.term)]
+    return bool(products) and all(
+        isinstance(column, Var) and [column in x.free for x in p.factors] == [_has(read, x) for x in p.factors]
+        for p in products
+    )
+
+
+def _has(part: Expr, whole: Expr) -> bool:
+    return any(e is part for e in walk(whole))
 
 
 def looks_up(equations: Iterable[Equation]) -> bool:

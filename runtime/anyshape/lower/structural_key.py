@@ -16,7 +16,8 @@ from anyshape.equations import Compaction, Demand, Equation, RecurrenceStep, Run
 from anyshape.equations.builder import Form as EquationForm
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Var
 from anyshape.equations.program import Action, Leave, Let, Order, Put, blocks_of, expressions_of
-from anyshape.lower.kernel import LITERAL_BYTES, Group, Origin, is_small
+from anyshape.kernel_model.contractions import is_of_scales, is_of_zeros
+from anyshape.lower.kernel import LITERAL_BYTES, Group, Origin
 
 Form = tuple[Any, ...]
 
@@ -24,7 +25,7 @@ Form = tuple[Any, ...]
 def _constant(a: NDArray[Any]) -> Form:
     if a.nbytes <= LITERAL_BYTES:
         return a.shape, a.dtype.name, a.tobytes()
-    return a.shape, a.dtype.name, bool(is_small(a) and a.dtype.kind in "iu" and not a.any())
+    return a.shape, a.dtype.name, is_of_zeros(a), is_of_scales(a)
 
 
 class StructuralKeyWriter:

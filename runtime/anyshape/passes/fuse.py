@@ -57,8 +57,9 @@ class _Fusion:
         self.stated = GroupEquations()
 
     def grow(self) -> None:
-        for node in self.f.nodes:
-            self.graph.begin(node, self.group(node))
+        groups = {node: self.group(node) for node in self.f.nodes}
+        for node, group in groups.items():
+            self.graph.begin(node, group)
             if not stands_alone(node):
                 self.try_operands(node)
         self.try_side_by_side()

@@ -14,6 +14,7 @@ from enum import Enum
 
 from anyshape.equations.expr import Read, Var
 from anyshape.graph.value import Node, Value
+from anyshape.kernel_model.contractions import QuantisationConstants
 from anyshape.kernel_model.forms import (
     KernelKind,
     classify,
@@ -180,10 +181,16 @@ def _is_widened_as_read(e: Edge) -> bool:
     """Whether the contraction reads the numbers as they are before they are widened, as its columns; those of its rows it would pack, and
     then could read nothing else in place."""
     return (
-        widens(e.producer.equations)
+        widens(e.producer.equations, _known(e, e.producer))
         and _is_one_move(e)
         and reads_as_columns(e.stated.equations[e.node], e.stated.tensors[e.value])
     )
+
+
+def _known(e: Edge, group: FusionGroup) -> QuantisationConstants:
+    """The constants that a group reads and a product may take out of its columns."""
+    read = (v for n in group.nodes for v in n.data_inputs if v is not None)
+    return QuantisationConstants.among({e.stated.tensors[v]: v.constant for v in read if v.constant is not None})
 
 
 def _is_read_once_a_row(e: Edge) -> bool:
@@ -199,8 +206,37 @@ def _is_read_once_a_row(e: Edge) -> bool:
 
 def _may_be_computed_again(e: Edge) -> bool:
     same = e.value.type.shape == e.node.outputs[0].type.shape
-    again = e.producer.kind is KernelKind.MOVE or same or is_cheap(e.producer.equations)
+    again = e.producer.kind is KernelKind.MOVE or same or _may_be_repeated(e, e.producer)
     return e.is_private and (again or _moves_rows(e))
+
+
+def _may_be_repeated(e: Edge, computed: FusionGroup) -> bool:
+    """Whether a map may be computed in each of the places where the node puts its elements."""
+    if widens(computed.equations, _known(e, computed)):
+        return True
+    moves = computed.kind is KernelKind.MOVE
+    return is_cheap(computed.equations) and (
+        moves or e.consumer.kind is not KernelKind.MOVE or not _is_for_contractions(e)
+    )
+
+
+def _is_for_contractions(e: Edge) -> bool:
+    """Whether contractions alone read what a move puts in more places than one: they read it where it lies before, moved, and what is
+    computed in each of the places would have to be in memory there. What they widen is computed in none."""
+    left, seen = [e.node], {e.node}
+    while left:
+        outputs = left.pop().outputs
+        if any(v in e.graph.results for v in outputs):
+            return False
+        for reader in (r for v in outputs for r in e.graph.readers.get(v, ()) if r not in seen):
+            seen.add(reader)
+            stated = e.stated.equations.get(reader, ())
+            kind = None if reader.op.view else classify(stated)
+            if kind is None or (kind is KernelKind.MOVE and stated):
+                left.append(reader)
+            elif kind is not KernelKind.CONTRACTION:
+                return False
+    return True
 
 
 def _moves_rows(e: Edge) -> bool:
@@ -230,7 +266,7 @@ def _across_views(e: Edge) -> Groups | None:
     if any(e.graph.is_read_outside(v, inside) for v in (seen, *(v for n in views for v in n.outputs))):
         return None
     same = seen.type.count() == e.node.outputs[0].type.count()
-    again = same or (is_cheap(producer.equations) and not looks_up(producer.equations))
+    again = same or (_may_be_repeated(e, producer) and not looks_up(producer.equations))
     return (producer, *between, e.consumer) if again else None
 
 
@@ -240,7 +276,7 @@ def _move_behind_views(e: Edge) -> Groups | None:
     if groups is None or groups[0].kind is KernelKind.MOVE:
         return groups
     columns = reads_as_columns(e.stated.equations[e.node], e.stated.tensors[e.value])
-    return groups if columns and widens(groups[0].equations) else None
+    return groups if columns and widens(groups[0].equations, _known(e, groups[0])) else None
 
 
 def _side_by_side(e: Edge) -> Groups | None:
@@ -301,7 +337,7 @@ RULES = (
     ),
     _pair(
         "widening before a contraction",
-        "numbers of fewer bits that a contraction alone reads, as its columns, are widened as it reads them, moved or not",
+        "numbers of fewer bits that a contraction alone reads, as its columns, are widened as it reads them, moved or scaled or not",
         ("map", "contraction"),
         _is_widened_as_read,
     ),

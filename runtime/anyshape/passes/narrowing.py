@@ -7,7 +7,8 @@ element of a constant becomes one of a constant of f16, which takes half the mem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 
 import numpy as np
@@ -66,8 +67,9 @@ class _Narrowing:
         return step
 
     def of_kernel(self, step: KernelStep) -> KernelStep:
+        narrow = widened_in(step.equations)
         return self.with_narrow_constants(
-            replace(step, equations=tuple(self.of_equation(q, step) for q in step.equations))
+            replace(step, equations=tuple(self.of_equation(q, step, narrow) for q in step.equations))
         )
 
     def with_narrow_constants(self, step: KernelStep) -> KernelStep:
@@ -103,8 +105,8 @@ class _Narrowing:
                 self.constants[v] = constant(v.constant.astype(np.float16))
         return self.constants[v]
 
-    def of_equation(self, q: Equation, step: KernelStep) -> Equation:
-        equation = narrowed_equation(q, self.precision)
+    def of_equation(self, q: Equation, step: KernelStep, narrow: Set[Tensor]) -> Equation:
+        equation = narrowed_equation(q, self.precision, narrow)
         if equation is q:
             return q
         node = q.maker if isinstance(q.maker, Node) else step.nodes[0]
@@ -113,17 +115,34 @@ class _Narrowing:
         return q if self.nodes[node] else equation
 
 
-def narrowed_equation(q: Equation, precision: Narrow) -> Equation:
-    """The equation with its contractions narrowed; the equation itself if it has none."""
+def widened_in(equations: Sequence[Equation]) -> frozenset[Tensor]:
+    """The tensors of a kernel that are narrow numbers, moved, widened and scaled, as a product reads them."""
+    narrow: set[Tensor] = set()
+    times = Counter(q.target for q in equations)
+    for q in equations:
+        if times[q.target] == 1 and _is_narrow(q.value, narrow):
+            narrow.add(q.target)
+    return frozenset(narrow)
+
+
+def _is_narrow(x: Expr, narrow: Set[Tensor]) -> bool:
+    """Whether a factor is widened from fewer bits: itself, or what it reads, times a scale or not."""
+    if isinstance(x, Apply) and x.op == "mul":
+        return any(_is_narrow(y, narrow) and isinstance(z, Read) for y, z in (x.args, x.args[::-1]))
+    return as_stored(EXPRESSIONS, x) is not x or (isinstance(x, Read) and x.tensor in narrow)
+
+
+def narrowed_equation(q: Equation, precision: Narrow, narrow: Set[Tensor] = frozenset()) -> Equation:
+    """The equation with its contractions narrowed; the equation itself if it has none. `narrow`: tensors that stay as they are."""
     rounded: dict[Expr, Expr] = {}
-    for c in contractions_of_f32(q.value):
+    for c in contractions_of_f32(q.value, narrow):
         a, b = (ROUNDED[precision](replace_node(x, rounded)) for x in c.factors)
         rounded[c.term] = reduce_node("sum", c.summed, a * b, None, F32)
     return replace(q, value=replace_node(q.value, rounded)) if rounded else q
 
 
-def contractions_of_f32(value: Expr) -> list[Contraction[Expr, Var]]:
-    """The contractions of f32 in a value, those inside of others first."""
+def contractions_of_f32(value: Expr, narrow: Set[Tensor] = frozenset()) -> list[Contraction[Expr, Var]]:
+    """The contractions of f32 in a value, those inside of others first; none that multiplies what is in memory as fewer bits."""
     sums = sorted((e for e in walk(value) if isinstance(e, Reduce) and e.dtype is F32), key=lambda e: e.serial)
     matched = (contraction_of(EXPRESSIONS, e) for e in sums)
-    return [c for c in matched if c is not None and all(as_stored(EXPRESSIONS, x) is x for x in c.factors)]
+    return [c for c in matched if c is not None and not any(_is_narrow(x, narrow) for x in c.factors)]

@@ -65,6 +65,7 @@ def optimise(f: Function, compute: Compute | None = None, algorithms: Algorithms
             simplify.dyn_to_static,
             simplify.redundant_views,
             simplify.redundant_copies,
+            simplify.sizes_of_operands,
             simplify.spec_rewrites,
             *chosen,
             expand,

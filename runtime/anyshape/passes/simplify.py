@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from anyshape.dims import Facts
+from anyshape.equations import Tensor
 from anyshape.equations.expr import Read, Var
+from anyshape.equations.traversal import walk
 from anyshape.errors import AnyshapeError
 from anyshape.graph.alike import alike
 from anyshape.graph.infer import build, equations_of, tensors_of
@@ -86,6 +88,45 @@ def redundant_copies(node: Node) -> Sequence[Value] | None:
     value, index = equations[0].value, equations[0].index
     same = isinstance(value, Read) and value.outside is None and value.index == index
     return data if same and all(isinstance(i, Var) for i in index) and len(set(index)) == len(index) else None
+
+
+def sizes_of_operands(node: Node) -> Sequence[Value] | None:
+    """A call that reads the sizes of an operand, and none of its elements, reads those of what the operand is computed of, if they are the
+    same: then only who needs the elements reads the operand."""
+    if node.outputs[0].contents is None or node.checks or node.regions or node.bound is None or node.op.kernel is None:
+        return None
+    sources = {v: _first_of_sizes(v) for v in node.data_inputs if v is not None}
+    if any(v.type.rank is None for v in sources) or all(source is v for v, source in sources.items()):
+        return None
+    tensors: dict[Value, Tensor] = {}
+    ins, outs = tensors_of(node, tensors)
+    equations = equations_of(node, ins, outs).equations
+    read = {e.tensor for q in equations for e in walk(q.value) if isinstance(e, Read)}
+    moved = {v: source for v, source in sources.items() if source is not v and tensors[v] not in read}
+    if not moved or len(node.outputs) != 1:
+        return None
+    data = len(node.data_inputs)
+    inputs = [moved.get(v, v) if v is not None and k < data else v for k, v in enumerate(node.inputs)]
+    try:
+        said = build(node.op, inputs, node.attrs, node.source, count=node.count)
+    except AnyshapeError:  # the op does not take the dtype
+        return None
+    same = not said.checks and said.outputs[0].type == node.outputs[0].type
+    return said.outputs if same and said.outputs[0].contents == node.outputs[0].contents else None
+
+
+def _first_of_sizes(v: Value) -> Value:
+    """The first value of the same sizes that a value is computed of, or itself."""
+    while (before := _of_same_sizes(v)) is not None:
+        v = before
+    return v
+
+
+def _of_same_sizes(v: Value) -> Value | None:
+    """An operand of the call that computes a value, of the same sizes, if the call checks nothing."""
+    if v.node is None or v.node.checks or v.node.regions:
+        return None
+    return next((u for u in v.node.data_inputs if u is not None and u.type.shape == v.type.shape), None)
 
 
 def dyn_to_static(node: Node) -> Sequence[Value] | None:

@@ -40,6 +40,8 @@ class Panels:
     """Columns contiguous along k, and few rows of A likewise: neither operand is packed."""
     in_place: Val | None = None
     """B as it lies, its columns adjacent."""
+    strip: Val | None = None
+    """B of words as it lies, its columns adjacent, and few rows of A: elements of B become words as they are read."""
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ class Codes:
         return pack_codes_name(self.a), pack_codes_name(self.b)
 
     @property
-    def has_dots(self) -> bool:
+    def reads_b(self) -> bool:
         return False
 
     def per(self, target: Target) -> int:

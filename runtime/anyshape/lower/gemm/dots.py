@@ -1,7 +1,8 @@
 """Micro-kernels for few rows of A and a B whose columns are contiguous along k: attention of one query, mostly.
 
-To transpose such a B in registers would cost more than the product itself. Here vectors run along k, a sum per column is kept in a vector
-of its own, and a vector full of columns is folded into one at the end.
+To transpose such a B in registers would cost more than the product itself. Here vectors run along k, a sum per row and column is kept in a
+vector of its own, and a vector full of sums is folded into one at the end: of several rows times as many columns less, so that a column is
+read, and widened or rounded, once for all of them.
 
 In: the row count. Out: a function with the arguments of every kernel, of which `a_row` is the distance of rows of A, and `b_step` here that
 of columns of B; `a_step` and `b_panel` are not used.
@@ -58,41 +59,50 @@ def read_vector(f: FunctionBuilder, at: Val, type_: Type, index: Val, mask: Val 
 
 
 def emit_dot(module: Module, tiles: Tiles, name: str, rows: int, stored: Type, of: DotOperands | None = None) -> None:
-    element, lanes = tiles.element, tiles.lanes
-    operands = of or StoredElements(element, stored, lanes)
+    operands = of or StoredElements(tiles.element, stored, tiles.lanes)
     with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
-        k, a, a_row, _, b, b_step, _, c, c_step, count, *_ = f.args
-        with f.for_range(0, count, lanes) as columns:
-            last = f.sub(f.sub(count, columns.index), 1)
-            starts = [f.gep(b, f.mul(f.add(columns.index, f.smin(last, j)), b_step), stored) for j in range(lanes)]
-            mask = f.tail_mask(f.sub(count, columns.index), lanes)
-            with f.for_range(0, rows, carried=[a, c], at_least_once=True) as each:
-                row, to = each.carried
-                f.masked_store(_dots(f, tiles, k, row, starts, operands), to, mask, columns.index)
-                each.next(f.gep(row, a_row, element), f.gep(to, c_step, element))
+        for first in range(0, rows, tiles.lanes):
+            _emit_rows(f, tiles, range(first, min(rows, first + tiles.lanes)), stored, operands)
         f.ret()
 
 
-def _dots(f: FunctionBuilder, tiles: Tiles, k: Val, row: Val, starts: list[Val], of: DotOperands) -> Val:
-    """The products of one row with a vector full of columns."""
-    lanes, steps = tiles.lanes, of.steps
+def _emit_rows(f: FunctionBuilder, tiles: Tiles, rows: range, stored: Type, operands: DotOperands) -> None:
+    """Emits the sums of so many rows, for as many columns at a time as there are lanes for each row."""
+    element, lanes = tiles.element, tiles.lanes
+    width = lanes >> (len(rows) - 1).bit_length()
+    k, a, a_row, _, b, b_step, _, c, c_step, count, *_ = f.args
+    of_rows = [f.gep(a, f.mul(a_row, i), element) for i in rows]
+    to_rows = [f.gep(c, f.mul(c_step, i), element) for i in rows]
+    with f.for_range(0, count, width) as columns:
+        left = f.sub(count, columns.index)
+        last = f.sub(left, 1)
+        starts = [f.gep(b, f.mul(f.add(columns.index, f.smin(last, j)), b_step), stored) for j in range(width)]
+        sums = _dots(f, tiles, k, of_rows, starts, operands)
+        mask = f.tail_mask(left, width)
+        for i, to in enumerate(to_rows):
+            own = sums if width == lanes else f.shuffle(sums, None, range(i * width, (i + 1) * width))
+            f.masked_store(own, to, mask, columns.index)
+
+
+def _dots(
+    f: FunctionBuilder, tiles: Tiles, k: Val, of_rows: Sequence[Val], starts: Sequence[Val], of: DotOperands
+) -> Val:
+    """The products of each row with some columns, one row after the other."""
+    lanes, steps, nothing = tiles.lanes, of.steps, const(tiles.element.vector(tiles.lanes), 0)
     whole = f.sub(k, f.binary("and", k, const(I64, steps - 1)))
-    totals: Sequence[Val] = [const(tiles.element.vector(lanes), 0)] * lanes
+    totals: Sequence[Val] = [nothing] * (len(of_rows) * len(starts))
     for first, end in ((const(I64, 0), whole), (whole, k)):
         masks: Sequence[Val | None] = [None] * (steps // lanes)
         if end is k:
             rest = f.sub(k, whole)
             masks = [f.tail_mask(rest, lanes, place) for place in range(0, steps, lanes)]
         with f.for_range(first, end, steps, carried=totals) as loop:
-            factor = of.read(f, row, loop.index, False, masks)
-            loop.next(
-                *[
-                    of.multiply_add(f, factor, of.read(f, start, loop.index, True, masks), total)
-                    for start, total in zip(starts, loop.carried)
-                ]
-            )
+            factors = [of.read(f, row, loop.index, False, masks) for row in of_rows]
+            columns = [of.read(f, start, loop.index, True, masks) for start in starts]
+            pairs = [(factor, column) for factor in factors for column in columns]
+            loop.next(*[of.multiply_add(f, *pair, total) for pair, total in zip(pairs, loop.carried)])
         totals = loop.results
-    return _fold(f, list(totals))
+    return _fold(f, [*totals, *[nothing] * (lanes - len(totals))])
 
 
 def _fold(f: FunctionBuilder, totals: list[Val]) -> Val:

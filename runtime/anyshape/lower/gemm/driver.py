@@ -37,7 +37,7 @@ from .kinds import ProductSizes, choose, stretch, wide_columns
 from .matrix_tiles import TALLEST, clear_steps
 from .microkernels import table_name
 from .packing import PACK_ARGUMENTS, pack_name
-from .panels import ColumnPacker, fits_dot, pack_strided
+from .panels import ColumnPacker, fits_dot, pack_strided, words_in_place
 from .spec import ContractionSpec, Gathered, Packed, Prepacked, Strided, Tile
 from .tiled_rows import RowPacking, matrix_use
 from .tiles import ALIGN, Tiles, tiles_for
@@ -312,8 +312,6 @@ class _Driver:
             return packed
         assert ops.b is not None
         if spec.words is not None:
-            if spec.b.panels is not None:
-                return replace(packed, base=f.gep(spec.b.panels, f.mul(first, self.panel_steps), self.b_type))
             return self._panels_of_words(ops, spec.words, packed)
         one = const(I64, 1)
         in_place = Panels(
@@ -344,25 +342,31 @@ class _Driver:
         )
 
     def _panels_of_words(self, ops: BatchOperands, words: OperandWords, packed: Panels) -> Panels:
-        """B packed as words, or in place where few rows are multiplied by columns along k."""
+        """B packed as words, or in place where few rows are multiplied."""
         f, spec = self.f, self.spec
-        if not words.has_dots or not isinstance(spec.a, Strided) or not isinstance(spec.b, Strided):
-            self._pack_panels(ops, packed)
+        first, panels = packed.first, spec.b.panels if isinstance(spec.b, Strided) else None
+        if panels is not None:
+            packed = replace(packed, base=f.gep(panels, f.mul(first, self.panel_steps), self.b_type))
+        if not words.reads_b or not isinstance(spec.a, Strided) or not isinstance(spec.b, Strided):
+            if panels is None:
+                self._pack_panels(ops, packed)
             return packed
         assert ops.b is not None
-        inner, first = f.i64(spec.b.inner), packed.first
-        dot = fits_dot(f, self.tiles, f.i64(spec.a.inner), spec.b, self._all_rows())
-        if self.matrix is not None:
-            dot = f.and_(dot, f.not_(self.matrix.holds))
-        with f.if_(f.not_(dot)):
-            self._pack_panels(ops, packed)
+        inner, outer = f.i64(spec.b.inner), f.i64(spec.b.outer)
+        in_place = words_in_place(f, self.tiles, words, f.i64(spec.a.inner), spec.b, self._all_rows())
+        dot, strip = in_place.dot, in_place.strip
+        either = f.or_(dot, strip)
+        if panels is None:
+            with f.if_(f.not_(either)):
+                self._pack_panels(ops, packed)
         return Panels(
-            f.select(dot, f.gep(ops.b, f.mul(first, inner), self.b_type), packed.base),
+            f.select(either, f.gep(ops.b, f.mul(first, inner), self.b_type), packed.base),
             first,
             packed.end,
-            f.select(dot, inner, packed.step),
-            f.select(dot, inner, self.panel_steps),
+            f.select(dot, inner, f.select(strip, outer, packed.step)),
+            f.select(either, inner, self.panel_steps),
             dot=dot,
+            strip=strip,
         )
 
     def _pack_panels(self, ops: BatchOperands, panels: Panels) -> None:
@@ -596,7 +600,8 @@ class _Driver:
         kernel = f.load(table, PTR, f.add(iteration.kind, height))
         steps = self.k if self.matrix is None else self.matrix.choose(f, self.panel_steps, self.k)
         if spec.words is not None and panels.dot is not None:
-            steps = f.select(panels.dot, self.depth, steps)
+            in_place = panels.dot if panels.strip is None else f.or_(panels.dot, panels.strip)
+            steps = f.select(in_place, self.depth, steps)
         args = [steps, a, block.row_step, a_step, b, panels.step, b_panel, c, c_step, count, soon, share]
         f.call_pointer(kernel, VOID, args)
         if self.temporary is None:

@@ -51,6 +51,9 @@ def choose(f: FunctionBuilder, of: ProductSizes, panels: Panels, left: Val, wide
     count = f.select(fits_wide, wide, f.smin(left, tiles.columns))
     if panels.dot is not None:
         kind = f.select(panels.dot, dot, kind)
+    if panels.strip is not None:
+        kind = f.select(panels.strip, strip, kind)
+        count = f.select(panels.strip, f.smin(left, tiles.shared_strip), count)
     if panels.in_place is not None:
         long = f.compare("gt", of.columns, tiles.panels(1) * tiles.columns)
         single = f.and_(panels.in_place, f.and_(long, f.compare("eq", of.rows, 1)))

@@ -36,7 +36,7 @@ from .codes import (
 from .matrix_tiles import emit_strip_transposition, emit_tile_kernels
 from .microkernels import WordKernels, emit_keeping, emit_kernels, keeping_name, table_name, tile_columns
 from .packing import emit_pack, emit_pack_all, emit_touch, pack_all_name, pack_name, touch_name
-from .pairs import PACK, TABLE, dot_operands, emit_pack_pairs, emit_pack_rows, multiply_add_pairs
+from .pairs import PACK, TABLE, dot_operands, emit_pack_pairs, emit_pack_rows, multiply_add_pairs, strip_operands
 from .reload_probe import reloads_factors
 from .thin import emit_thin, join_name, part_name
 from .tiles import Tiles, tiles_for
@@ -80,7 +80,11 @@ def library_module(target: Target, element: Type) -> Module:
         return module
     if element in PAIRED:
         tiles = tiles_for(target, F32)
-        emit_kernels(module, tiles, words=WordKernels(TABLE, multiply_add_pairs, dot_operands(target, tiles.lanes)))
+        emit_kernels(
+            module,
+            tiles,
+            words=WordKernels(TABLE, multiply_add_pairs, dot_operands(target, tiles.lanes), strip_operands(target)),
+        )
         emit_pack_pairs(module, tiles)
         return module
     if element in TILED:

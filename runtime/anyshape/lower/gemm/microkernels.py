@@ -15,7 +15,7 @@ from ..llvm.types import I8, I64, VOID, Type, Val, const
 from .dots import DotOperands, emit_dot
 from .kernel_arguments import KERNEL_ARGUMENTS, multiply_add, widened
 from .reload_probe import reloads_factors
-from .strips import emit_strip
+from .strips import StoredRows, StripOperands, emit_strip
 from .tiles import Tiles
 
 CHUNK = 128
@@ -25,7 +25,8 @@ SEVERAL = 3
 FULL, MASKED, NARROW, WIDE, FAR, DOT, STRIP = range(7)
 """Kinds of kernel: one panel; one panel whose last columns may be missing; its first vector only, likewise; several
 panels (few rows only); the same of a B beyond `Tiles.near` (a kernel of its own where `Tiles.lines_ahead`); rows and columns that
-are both contiguous along k (few rows only, see `dots`); one row and any number of columns of a B in place (see `strips`)."""
+are both contiguous along k (few rows only, see `dots`); any number of columns of a B in place and one row, or few of words (see
+`strips`)."""
 
 
 def table_name(element: Type, stored: Type | None = None) -> str:
@@ -52,16 +53,17 @@ Step = Callable[[FunctionBuilder, Val, Val, Val], Val]
 
 @dataclass(frozen=True)
 class WordKernels:
-    """Kernels of words: the name of their table, and how they multiply; `dot`: how few rows and columns in place are, if they are."""
+    """Kernels of words: the name of their table, and how they multiply; how few rows and a B in place are, if they are: `dot` of columns
+    that are contiguous along k, `strip` of adjacent ones."""
 
     table: str
     step: Step
     dot: DotOperands | None = None
+    strip: StripOperands | None = None
 
 
 def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None, words: WordKernels | None = None) -> None:
-    """Emits all kernels of an element type, and the exported table of them. `stored` as in `table_name`. For products of `words`, what
-    reads rows of B in place is left out."""
+    """Emits all kernels of an element type, and the exported table of them. `stored` as in `table_name`."""
     stored = stored or tiles.element
     table = table_name(tiles.element, stored) if words is None else words.table
     prefix = tiles.element.suffix if words is None else table
@@ -82,13 +84,16 @@ def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None, words
                 emit_kernel(module, tiles, names[-1], rows, vectors, kind, stored, reloads=reloads, step=step)
         names += [""] * (tiles.tallest - tiles.rows)
     if words is None or words.dot is not None:
-        for rows in range(tiles.few_rows + 1):
+        for rows in range((tiles.rows_in_place if words is None else tiles.few_rows) + 1):
             names.append(_name(prefix, DOT, rows) if rows else "")
             if rows:
                 emit_dot(module, tiles, names[-1], rows, stored, None if words is None else words.dot)
-    if words is None:
-        names += [""] * (table_index(tiles, STRIP, 1) - len(names)) + [_name(prefix, STRIP, 1)]
-        emit_strip(module, tiles, names[-1], stored)
+    strip = StoredRows(tiles.element, stored) if words is None else words.strip
+    if strip is not None:
+        names += [""] * (table_index(tiles, STRIP, 1) - len(names))
+        for rows in range(1, 2 if words is None else tiles.rows_in_place + 1):
+            names.append(_name(prefix, STRIP, rows))
+            emit_strip(module, tiles, names[-1], rows, strip)
     module.pointer_table(table, names)
 
 

@@ -26,6 +26,7 @@ from .dots import DotOperands, StoredElements, read_vector
 from .kernel_arguments import multiply_add
 from .matrix_tiles import ROW_PACK_ARGUMENTS, TileNames
 from .packing import emit_pack, emit_packer, prepack_b
+from .strips import StoredRows, StripOperands
 from .tiles import Tiles
 from .words import panel_steps, word_panels
 
@@ -59,7 +60,7 @@ class Pairs:
         return 2 if target.pairs else 1
 
     @property
-    def has_dots(self) -> bool:
+    def reads_b(self) -> bool:
         return True
 
     def reads_a(self, target: Target) -> bool:
@@ -131,6 +132,39 @@ class RoundedAlongK(StoredElements):
 
     def read(self, f: FunctionBuilder, at: Val, index: Val, of_b: bool, masks: Sequence[Val | None]) -> Val:
         return rounded(f, super().read(f, at, index, of_b, masks))
+
+
+@dataclass(frozen=True)
+class PairedRows:
+    """Rows of f32, of which two that follow each other along k are words."""
+
+    @property
+    def stored(self) -> Type:
+        return F32
+
+    @property
+    def per(self) -> int:
+        return 2
+
+    def columns(self, f: FunctionBuilder, rows: Sequence[Val]) -> Val:
+        low, high = rows
+        return pair_words(f, low, high)
+
+    def multiply_add(self, f: FunctionBuilder, a: Val, b: Val, total: Val) -> Val:
+        return multiply_add_pairs(f, a, b, total)
+
+
+@dataclass(frozen=True)
+class RoundedRows(StoredRows):
+    """Rows of f32, rounded as they are read."""
+
+    def columns(self, f: FunctionBuilder, rows: Sequence[Val]) -> Val:
+        return rounded(f, super().columns(f, rows))
+
+
+def strip_operands(target: Target) -> StripOperands:
+    """How few rows are multiplied by adjacent columns."""
+    return PairedRows() if target.pairs else RoundedRows(F32, F32)
 
 
 def dot_operands(target: Target, lanes: int) -> DotOperands:

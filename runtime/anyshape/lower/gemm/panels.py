@@ -60,20 +60,47 @@ def packer_of_words(f: FunctionBuilder, words: OperandWords, written: Val) -> Co
 
 
 def emit_word_panels(
-    f: FunctionBuilder, element: Type, words: OperandWords, b: Strided, sizes: tuple[Val, Val], to: Val
+    f: FunctionBuilder,
+    element: Type,
+    words: OperandWords,
+    along_k: Val,
+    b: Strided,
+    sizes: tuple[Val, Val, Val],
+    to: Val,
 ) -> None:
-    """Pack B as panels of words for products of `sizes` (columns, length of the sums); `to` has room for `panel_bytes`."""
-    (n, k), (_, packer) = sizes, words.packers
+    """Pack B as panels of words for products of `sizes` and of an A with such a step, as in `emit_panels`."""
+    (m, n, k), (_, packer), tiles = sizes, words.packers, tiles_for(f.target, element)
     f.module.declare(packer, VOID, [type_ for _, type_ in PACK_ARGUMENTS])
-    by = packer_of_words(f, words, f.ceil_div(k, words.per(f.target)))
-    pack_strided(f, tiles_for(f.target, element), b.pointer, b, k, const(I64, 0), n, to, element, by)
+    in_place = words_in_place(f, tiles, words, along_k, b, m)
+    with f.if_(f.not_(f.or_(in_place.dot, in_place.strip))):
+        by = packer_of_words(f, words, f.ceil_div(k, words.per(f.target)))
+        pack_strided(f, tiles, b.pointer, b, k, const(I64, 0), n, to, element, by)
+
+
+@dataclass(frozen=True)
+class WordsInPlace:
+    """Whether elements of B become words as they are read: of columns that are contiguous along k, or of adjacent columns."""
+
+    dot: Val
+    strip: Val
+
+
+def words_in_place(
+    f: FunctionBuilder, tiles: Tiles, words: OperandWords, along_k: Val, b: Strided, m: Val
+) -> WordsInPlace:
+    """Decides by the sizes of the whole product, so that every part decides alike."""
+    if not words.reads_b:
+        return WordsInPlace(const(I1, 0), const(I1, 0))
+    most = tiles.rows_in_place if words.tiles(f.target) is None else tiles.few_rows  # matrix tiles may multiply more
+    dot = f.and_(f.compare("le", m, tiles.few_rows), fits_dot(f, tiles, along_k, b, m))
+    return WordsInPlace(dot, f.and_(f.compare("le", m, most), f.compare("eq", f.i64(b.inner), 1)))
 
 
 def fits_dot(f: FunctionBuilder, tiles: Tiles, along_k: Val, b: Strided, m: Val) -> Val:
     """Whether the product is computed as dot products; decided by the sizes of the whole product, so that every part decides alike."""
     both = f.and_(f.compare("eq", f.i64(b.outer), 1), f.compare("eq", along_k, 1))
     unit = f.compare("eq", f.i64(b.inner), 1)
-    return f.and_(f.and_(both, f.not_(unit)), f.compare("le", m, tiles.few_rows))
+    return f.and_(f.and_(both, f.not_(unit)), f.compare("le", m, tiles.rows_in_place))
 
 
 def pack_strided(

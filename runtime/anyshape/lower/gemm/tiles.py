@@ -18,6 +18,7 @@ from .matrix_tiles import TALLEST, whole_steps
 
 _FEW_ROWS = 4
 _FEW_PANELS = 4
+_ROWS_IN_PLACE = 8
 ALIGN = 64
 
 
@@ -67,9 +68,19 @@ class Tiles:
         """The number of rows of A up to which columns of B are multiplied in place rather than packed."""
         return min(_FEW_ROWS, self.rows)
 
+    @property
+    def rows_in_place(self) -> int:
+        """The number of rows of A up to which a B is read in place that has to be packed for more."""
+        return min(_ROWS_IN_PLACE, self.rows)
+
     def least_rows(self, tiles: int) -> int:
         """Rows of the smallest tile where so many or more are split evenly: with one row less, there would be fewer."""
         return ((tiles - 1) * self.rows + 1) // tiles
+
+    @property
+    def shared_strip(self) -> int:
+        """How many sums of each of several rows are kept in memory."""
+        return max(self.strip // self.rows_in_place // self.lanes, 1) * self.lanes
 
     @property
     def temporary(self) -> int:

@@ -33,8 +33,8 @@ class OperandWords(Protocol):
         """The names of the packers of A and of B."""
 
     @property
-    def has_dots(self) -> bool:
-        """Whether few rows are multiplied by columns in place that are contiguous along k, and so are they."""
+    def reads_b(self) -> bool:
+        """Whether few rows are multiplied by a B in place, whose elements become words as they are read."""
 
     def per(self, target: Target) -> int:
         """Elements of a word."""

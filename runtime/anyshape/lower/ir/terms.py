@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from anyshape.dtypes import DType
+from anyshape.equations import Tensor
 from anyshape.kernel_model.contractions import Terms
-from anyshape.lower.ir.dag import DagNode, LoopVar, Operation, Reduction
+from anyshape.lower.ir.dag import Constant, DagNode, Load, LoopVar, Operation, Reduction
 
 
 class _Nodes:
@@ -21,6 +24,12 @@ class _Nodes:
 
     def arguments(self, operation: str, term: DagNode) -> tuple[DagNode, ...] | None:
         return term.args if isinstance(term, Operation) and term.name == operation else None
+
+    def element_of(self, term: DagNode) -> Tensor | None:
+        return term.access.tensor if isinstance(term, Load) and term.access.is_plain else None
+
+    def is_finite(self, term: DagNode) -> bool:
+        return isinstance(term, Constant) and math.isfinite(term.value)
 
 
 NODES: Terms[DagNode, LoopVar] = _Nodes()

@@ -77,8 +77,10 @@ def block_phases(dag: Dag, phases: Sequence[Unplanned], temporaries: Sequence[Te
     if rows not in shared or not _apart(phases, rows, frozenset(temporaries)):
         return None
     inside = next(s for p in reversed(phases) for s in reversed(_stores(p)) if rows in s.domain)
-    loops = tuple(v for v in inside.variables if v in shared and v is not rows)
-    return _Blocking(dag, loops, rows, frozenset(temporaries)).blocked(phases)
+    loops = [v for v in inside.variables if v in shared and v is not rows]
+    columns = {v for p in phases if isinstance(p, Product) for v in p.accesses[1].domain}
+    loops.sort(key=lambda v: v not in columns)  # so that columns are read again while they are in a cache
+    return _Blocking(dag, tuple(loops), rows, frozenset(temporaries)).blocked(phases)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from anyshape import dims
 from anyshape.equations import Tensor
+from anyshape.kernel_model.contractions import QuantisationConstants
 from anyshape.lower.analyse.collapse import Rebuild, collapse
 from anyshape.lower.analyse.vector_product import with_row
 from anyshape.lower.analyse.written_out import Spread, written_out
@@ -24,6 +25,7 @@ from anyshape.lower.schedule.byte_products import ByteProducts
 from anyshape.lower.schedule.codes import ByteOperand, operand_of, raw_sum, sides_of
 from anyshape.lower.schedule.factors import contraction, factors_of, is_covered, is_free, plain_access, words_of
 from anyshape.lower.schedule.products import Component, InMemory, Product
+from anyshape.lower.schedule.scales import with_scales_apart
 from anyshape.lower.schedule.tree import components
 from anyshape.lower.schedule.window_products import WindowProducts
 
@@ -51,6 +53,7 @@ class _Splitter:
         self, dag: Dag, out: Component, constants: Mapping[Tensor, NDArray[Any]], number: int, bytes_: bool
     ) -> None:
         self.dag, self.out, self.constants, self.number, self.bytes = dag, out, constants, number, bytes_
+        self.known = QuantisationConstants.among(constants)
         self.of_bytes = ByteProducts(dag, constants)
         self.windows = WindowProducts(dag, constants, bytes_)
 
@@ -79,6 +82,11 @@ class _Splitter:
                 if left is None:
                     return
                 stores = left
+                continue
+            scaled = with_scales_apart(self.dag, reduction, self.known)
+            if scaled is not None:
+                rebuild = Rebuild(self.dag, {reduction: scaled})
+                stores = [rebuild.store(s) for s in stores]
                 continue
             factors = tuple(self.in_memory(x, reduction, stores) for x in factors_of(reduction))
             stores, reduction = self.without(reduction, factors, stores)

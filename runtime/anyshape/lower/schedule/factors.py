@@ -29,8 +29,9 @@ def contraction(r: Reduction, over_several: bool = False) -> Contraction[DagNode
 
 
 def words_of(r: Reduction) -> Pairs | None:
-    """The words that the product multiplies, where both factors of a contraction are rounded."""
-    return Pairs() if all(NODES.arguments(ROUND, x) is not None for x in r.body.inputs) else None
+    """The words that the product multiplies, where both factors of a contraction are rounded, and f32 in memory."""
+    rounded = (NODES.arguments(ROUND, x) for x in r.body.inputs)
+    return Pairs() if all(x is not None and as_stored(NODES, x[0]) is x[0] for x in rounded) else None
 
 
 def factors_of(r: Reduction) -> tuple[DagNode, DagNode]:

@@ -28,6 +28,7 @@ from anyshape.lower.schedule.contraction import split_phases
 from anyshape.lower.schedule.inline import inline_group
 from anyshape.lower.schedule.interior import with_interior
 from anyshape.lower.schedule.lanes_first import lanes_first, usual_iterations, write_out_lookups
+from anyshape.lower.schedule.longer_rows import with_longer_rows
 from anyshape.lower.schedule.products import InMemory, PhaseStep, Product
 from anyshape.lower.schedule.recurrence import Recurrence, RowForm, StepForm, plan_recurrence
 from anyshape.lower.schedule.row_groups import row_groups
@@ -147,7 +148,8 @@ def schedule_group(group: Group) -> KernelSchedule:
     dag = inlined.dag
     dotted = [with_dots(dag, stage) for stage in inlined.stages]
     parts = [[collapse(dag, [split_periods(dag, part)])[0] for part in components(stage)] for stage in dotted]
-    stages = [[s for part in stage for s in part] for stage in parts]
+    constants = frozenset(group.constants)
+    stages = [[s for part in stage for s in with_longer_rows(dag, part, constants)] for stage in parts]
     first, whole = _phases(inlined.dag, stages, group)
     recurrences = tuple(plan_recurrence(inlined.dag, s, group.outputs, group.constants) for s in inlined.recurrences)
     serial = len(stages) > 1 or bool(whole) or _is_serial_after((*first, *recurrences), inlined.ordered)

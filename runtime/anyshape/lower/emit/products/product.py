@@ -145,15 +145,14 @@ class _ProductEmission:
         if any(v in b.domain for v in p.batch) or (p.words is None and b.address.coefficient(p.n) == 1):
             return None
         with ctx.levels.section():
+            sizes = ctx.sizes.of(all_rows), ctx.sizes.of(p.n.extent), ctx.sizes.of(p.k.extent)
+            along_k = ctx.f.i64(self.stride(a.address, p.k))
             if p.words is not None:
                 steps = panel_steps_of(p, ctx.f.target)
                 scratch = ctx.memory.take(gemm.panel_bytes(self.tiles, p.n.extent, steps))
-                n, k = ctx.sizes.of(p.n.extent), ctx.sizes.of(p.k.extent)
-                gemm.emit_word_panels(ctx.f, self.element, p.words, self.right(b, None), (n, k), scratch)
+                gemm.emit_word_panels(ctx.f, self.element, p.words, along_k, self.right(b, None), sizes, scratch)
                 return scratch
             scratch = self.ctx.memory.take(gemm.panel_bytes(self.tiles, p.n.extent, p.k.extent, self.b_type))
-            sizes = ctx.sizes.of(all_rows), ctx.sizes.of(p.n.extent), ctx.sizes.of(p.k.extent)
-            along_k = ctx.f.i64(self.stride(a.address, p.k))
             gemm.emit_panels(
                 ctx.f, (self.element, self.a_type, self.b_type), along_k, self.right(b, None), sizes, scratch
             )
