@@ -16,7 +16,7 @@ from anyshape.equations import Compaction, Demand, Equation, RecurrenceStep, Run
 from anyshape.equations.builder import Form as EquationForm
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Var
 from anyshape.equations.program import Action, Leave, Let, Order, Put, blocks_of, expressions_of
-from anyshape.lower.kernel import LITERAL_BYTES, Group, Origin, is_small
+from anyshape.lower.kernel import LITERAL_BYTES, Group, Origin, is_finite, is_small
 
 Form = tuple[Any, ...]
 
@@ -24,6 +24,8 @@ Form = tuple[Any, ...]
 def _constant(a: NDArray[Any]) -> Form:
     if a.nbytes <= LITERAL_BYTES:
         return a.shape, a.dtype.name, a.tobytes()
+    if a.dtype.kind in "fV" and a.ndim > 2:
+        return a.shape, a.dtype.name, is_finite(a)
     return a.shape, a.dtype.name, bool(is_small(a) and a.dtype.kind in "iu" and not a.any())
 
 

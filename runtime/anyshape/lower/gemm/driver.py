@@ -38,7 +38,8 @@ from .matrix_tiles import TALLEST, clear_steps
 from .microkernels import table_name
 from .packing import PACK_ARGUMENTS, pack_name
 from .panels import ColumnPacker, fits_dot, pack_strided
-from .spec import ContractionSpec, Gathered, Packed, Prepacked, Strided, Tile
+from .spec import ContractionSpec, Gathered, Packed, Prepacked, Strided, TapRows, Tile
+from .tap_rows import emit_tap_rows
 from .tiled_rows import RowPacking, matrix_use
 from .tiles import ALIGN, Tiles, tiles_for
 from .widening import called, pays
@@ -65,6 +66,9 @@ def emit_contraction(
     """Emit the contraction at the current point of `f`. `scratch` is private to the part. `poll` is emitted once for each stretch of a
     block."""
     tiles = tiles_for(f.target, spec.element)
+    if isinstance(spec.a, TapRows):
+        emit_tap_rows(f, spec, spec.a, scratch, (f.i64(part), f.i64(nparts)), lambda: poll(None))
+        return
     for name in dict.fromkeys(packers_of(spec)):
         f.module.declare(name, VOID, [type_ for _, type_ in PACK_ARGUMENTS])
     _Driver(f, spec, tiles, scratch, poll).emit(f.i64(part), f.i64(nparts))

@@ -41,6 +41,7 @@ from anyshape.lower.schedule.products import (
     WindowColumns,
     WindowRows,
 )
+from anyshape.lower.schedule.rows_in_place import rows_in_place
 
 
 def makes_words(reduction: Reduction, windows: Windows[DagNode]) -> bool:
@@ -175,7 +176,13 @@ class WindowProducts:
                 windows, m = seen
                 over, rows = reduction.variables, tuple(p.position for p in windows.staged.moving)
             batch = tuple(v for v in stores[0].variables if v is not columns[0] and v not in rows)
-            a: RowOperand = GatheredRows(x, over, rows) if windows is None else WindowRows(x, over, rows, windows)
+            a: RowOperand
+            if windows is not None:
+                a = WindowRows(x, over, rows, windows)
+            else:
+                plain = words_of(reduction) is None
+                in_place = rows_in_place(x, over, rows, self.constants[b.tensor]) if plain else None
+                a = GatheredRows(x, over, rows, in_place)
             return Product(
                 sum=reduction, a=a, b=InMemory(b, b.tensor), m=m, n=columns[0], k=self._counting(over), batch=batch,
                 stores=tuple(stores), words=words_of(reduction),

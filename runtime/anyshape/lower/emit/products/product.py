@@ -100,6 +100,8 @@ class _ProductEmission:
             gathers = isinstance(p.a, GatheredRows)
             by_tiles = gemm.by_matrix_tiles(p.words, ctx.f.target)
             bytes_ = gemm.scratch_bytes(self.tiles, *sizes, packs, dims.minimum, dims.maximum, block, gathers, by_tiles)
+            if isinstance(spec.a, gemm.TapRows):
+                bytes_ = gemm.tap_scratch_bytes(self.tiles)
             if p.words is not None and p.windows is not None:  # words of channels past the last one
                 bytes_ = bytes_ + len(p.windows.taps) * self.tiles.columns * self.element.bytes
             if p.column_sums is not None:
@@ -177,16 +179,43 @@ class _ProductEmission:
             self.start(b.tensor, b.address), self.stride(b.address, k), self.stride(b.address, n), panels
         )
 
+    def tap_rows(self) -> gemm.TapRows | None:
+        """The rows as they are read in place at the taps of windows, if they are."""
+        p, size = self.p, self.ctx.sizes.of
+        if not isinstance(p.a, GatheredRows) or p.a.in_place is None or self.block is not None:
+            return None
+        (*taps, along), read, positions = p.a.over, p.a.in_place, p.a.rows
+        address = read.access.address
+        dims = []
+        for tap, bound in zip(taps, read.bounds, strict=True):
+            assert isinstance(tap.extent, int)
+            dim = gemm.WindowDim(tap.extent, self.stride(address, tap))
+            if bound is not None:
+                ((position, step),) = [(v, c) for v, c in bound.index.terms if v is not tap]
+                spread = bound.index.coefficient(tap)
+                assert isinstance(step, int) and isinstance(spread, int)
+                offset, extent = size(bound.index.offset), size(bound.extent)
+                dim = replace(
+                    dim, position=positions.index(position), step=step, spread=spread, offset=offset, size=extent
+                )
+            dims.append(dim)
+        return gemm.TapRows(
+            pointer=self.start(read.access.tensor, address),
+            positions=tuple((size(v.extent), self.stride(address, v)) for v in positions),
+            dims=tuple(dims),
+            channels=size(along.extent),
+        )
+
     def spec(self, prepacked: Tensor | None) -> gemm.ContractionSpec:
         ctx, p, start, stride = self.ctx, self.p, self.start, self.stride
         size = ctx.sizes.of
-        left: gemm.Strided | gemm.Gathered | gemm.Packed
+        left: gemm.Strided | gemm.Gathered | gemm.Packed | gemm.TapRows
         right: gemm.Strided | gemm.Prepacked | gemm.Packed
         match p.a:
             case InMemory(a):
                 left = gemm.Strided(start(a.tensor, a.address), stride(a.address, p.m), stride(a.address, p.k))
             case rows:
-                left = self.operands.rows(rows)
+                left = self.tap_rows() or self.operands.rows(rows)
         match p.b:
             case InMemory() if prepacked is not None:
                 right = gemm.Prepacked(self.panels_of(prepacked))
@@ -200,7 +229,10 @@ class _ProductEmission:
             b_step = self.step(p.b, v)
             if prepacked is not None:
                 b_step = size(packed_step(p, v, ctx.f.target))
-            batch.append(gemm.Batch(size(v.extent), self.step(p.a, v), b_step, stride(c, v)))
+            a_step = self.step(p.a, v)
+            if isinstance(left, gemm.TapRows) and isinstance(p.a, GatheredRows) and p.a.in_place is not None:
+                a_step = stride(p.a.in_place.access.address, v)
+            batch.append(gemm.Batch(size(v.extent), a_step, b_step, stride(c, v)))
         direct = p.is_plain and c.coefficient(p.n) == 1 and p.windows is None and isinstance(p.a, InMemory)
         to = gemm.Destination(start(p.stores[0].access.tensor, c), stride(c, p.m), 1) if direct else None
         return gemm.ContractionSpec(
