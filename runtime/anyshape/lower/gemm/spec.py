@@ -99,6 +99,8 @@ class TapRows:
     positions: tuple[tuple[Val, ValLike], ...]
     dims: tuple[WindowDim, ...]
     channels: ValLike
+    prepare: Callable[[FunctionBuilder, Tile], None] | None = None
+    """Emitted at the beginning of every batch: it writes what is read."""
 
 
 @dataclass(frozen=True)

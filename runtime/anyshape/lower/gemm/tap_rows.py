@@ -119,14 +119,18 @@ class _TapDriver:
         near = f.smax(f.binary("udiv", const(I64, self.tiles.a_block), length), per)
         for_all = [f.i64(batch.extent) for batch in self.spec.batch]
         count = reduce(f.mul, for_all, const(I64, 1))
-        with f.for_range(0, count) as batches, f.for_range(s0, s1, near) as block:
+        work = f.and_(f.compare("lt", s0, s1), f.compare("lt", p0, p1))
+        with f.if_(work), f.for_range(0, count) as batches:
             tile, a, b = self._operands(batches.index, for_all)
-            end = f.smin(f.add(block.index, near), s1)
-            with f.for_range(p0, p1) as panel:
-                self.poll()
-                columns = self._columns(b, panel.index)
-                with f.for_range(block.index, end, per, at_least_once=True) as several:
-                    self._sums(tile, a, columns, several.index, f.smin(f.add(several.index, per), end))
+            if self.rows.prepare is not None:
+                self.rows.prepare(f, tile)
+            with f.for_range(s0, s1, near, at_least_once=True) as block:
+                end = f.smin(f.add(block.index, near), s1)
+                with f.for_range(p0, p1, at_least_once=True) as panel:
+                    self.poll()
+                    columns = self._columns(b, panel.index)
+                    with f.for_range(block.index, end, per, at_least_once=True) as several:
+                        self._sums(tile, a, columns, several.index, f.smin(f.add(several.index, per), end))
 
     def _shares(self, panels: Val, part: Val, nparts: Val) -> tuple[tuple[Val, Val], tuple[Val, Val]]:
         """The stretches and the panels of a part: whichever can be shared out more evenly is."""
@@ -180,9 +184,7 @@ class _TapDriver:
         with f.for_range(0, f.mul(count, tiles.columns), tiles.lanes, at_least_once=True) as loop:
             f.store(const(spec.element.vector(tiles.lanes), 0), self.sums, loop.index)
         with self._outer_taps() as (taps, number):
-            b = f.gep(
-                columns.b, f.mul(f.mul(number, self.last.taps * tiles.columns), self.channels), self.b_type
-            )
+            b = f.gep(columns.b, f.mul(f.mul(number, self.last.taps * tiles.columns), self.channels), self.b_type)
             with f.for_range(first, end, at_least_once=True) as loop:
                 inside, stretch = self._stretch(a, b, taps, loop.index, row)
                 with f.if_(inside):

@@ -6,12 +6,17 @@ In: what a row is multiplied by, and its constant partner. Out: `RowsInPlace`, o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
 
-from anyshape.lower.ir.dag import Constant, DagNode, IndexBound, Load, LoopVar, Operation
+from anyshape.dims import Size
+from anyshape.dtypes import DType
+from anyshape.equations import Tensor
+from anyshape.lower.ir.dag import Access, Constant, Dag, DagNode, IndexBound, Load, LoopVar, Operation, affine
 from anyshape.lower.ir.padded import padded_load
+from anyshape.lower.ir.stores import Store
 from anyshape.lower.kernel import is_finite
 from anyshape.lower.schedule.products import RowsInPlace
 
@@ -22,28 +27,60 @@ LEAST_STEPS = 32
 
 
 def rows_in_place(
-    x: DagNode, over: Sequence[LoopVar], rows: Sequence[LoopVar], constant: NDArray[Any]
+    dag: Dag, x: DagNode, over: Sequence[LoopVar], rows: Sequence[LoopVar], constant: NDArray[Any]
 ) -> RowsInPlace | None:
     """How rows of a padded value are read in place. Factors of the pads' zeros have to be finite: their products are left out."""
-    padded = padded_load(x) if isinstance(x, Operation) else None
-    load = x if padded is None else padded.load
-    if not isinstance(load, Load) or load.access.checks or load.access.address.lets or not x.dtype.is_float:
+    stored = x.args[0] if isinstance(x, Operation) and x.name == "cast" else x
+    padded = padded_load(stored) if isinstance(stored, Operation) else None
+    load = stored if padded is None else padded.load
+    if not isinstance(load, Load) or load.access.checks or load.access.address.lets or not load.dtype.is_float:
         return None
-    access, (*taps, along) = load.access, over
-    if padded is None and access.bounds:
+    if padded is None and load.access.bounds:
         return None
     if padded is not None and not (isinstance(padded.outside, Constant) and padded.outside.value == 0):
         return None
+    bounds = _bounds(load.access, over, rows)
+    if bounds is None or not _is_worth(load.access, over, rows[-1], x.dtype) or not is_finite(constant):
+        return None
+    if stored is x:
+        return RowsInPlace(load.access, bounds, tuple(rows))
+    return _widened(dag, RowsInPlace(load.access, bounds, tuple(rows)), x.dtype)
+
+
+def _widened(dag: Dag, read: RowsInPlace, dtype: DType) -> RowsInPlace:
+    """Rows that are read from a copy in another dtype: of one image, where the first of the rows' variables counts images, else of all."""
+    access, (first, *others) = read.access, read.rows
+    image = _product(access.tensor.shape[1:])
+    moved = {v for b in read.bounds if b is not None for v in b.index.domain}
+    if not others or first in moved or access.address.coefficient(first) != image:
+        others, image = [first, *others], _product(access.tensor.shape)
+    batch = [v for v in read.rows if v not in others]
+    v = dag.variable(image)
+    own, to = affine([(v, 1), *((b, image) for b in batch)], 0), affine([(v, 1)], 0)
+    wide = Tensor("wide", dtype, (image,))
+    fill = Store(Access(wide, to), dag.op("cast", dtype, dag.load(Access(access.tensor, own))), (v,))
+    kept = affine([(w, c) for w, c in access.address.terms if w not in batch], access.address.offset)
+    return RowsInPlace(Access(wide, kept, access.bounds), read.bounds, tuple(others), fill)
+
+
+def _product(shape: Sequence[Size]) -> Size:
+    count: Size = 1
+    for n in shape:
+        count = count * n
+    return count
+
+
+def _bounds(access: Access, over: Sequence[LoopVar], rows: Sequence[LoopVar]) -> tuple[IndexBound | None, ...] | None:
+    """The bound of each tap, if each is decided by one tap and one position, the last ones together; None for others."""
+    *taps, along = over
     dims = [_dim(access.bounds, tap, rows) for tap in taps]
-    if len(access.bounds) != sum(d is not None for d in dims) or access.address.coefficient(along) != 1:
-        return None
     moved = [d[1] for d in dims if d is not None]
-    last = dims[-1]
-    if len(set(moved)) < len(moved) or (last is None) != (rows[-1] not in moved) or (last and last[1] is not rows[-1]):
+    if len(access.bounds) != len(moved) or len(set(moved)) < len(moved) or access.address.coefficient(along) != 1:
         return None
-    if not _is_worth(access.address.coefficient(rows[-1]), access.address.coefficient(taps[-1]), taps[-1], along, x):
+    last = None if dims[-1] is None else dims[-1][1]
+    if last is not (rows[-1] if dims[-1] is not None or rows[-1] in moved else None):
         return None
-    return RowsInPlace(access, tuple(None if d is None else d[0] for d in dims)) if is_finite(constant) else None
+    return tuple(None if d is None else d[0] for d in dims)
 
 
 def _dim(bounds: Sequence[IndexBound], tap: LoopVar, rows: Sequence[LoopVar]) -> tuple[IndexBound, LoopVar] | None:
@@ -57,9 +94,11 @@ def _dim(bounds: Sequence[IndexBound], tap: LoopVar, rows: Sequence[LoopVar]) ->
     return None
 
 
-def _is_worth(position: Any, tap: Any, last: LoopVar, along: LoopVar, x: DagNode) -> bool:
+def _is_worth(access: Access, over: Sequence[LoopVar], position: LoopVar, dtype: DType) -> bool:
     """Whether a call of a micro-kernel has enough steps, and rows do not drive each other out of the first cache."""
-    if not isinstance(along.extent, int) or not isinstance(last.extent, int) or not isinstance(position, int):
+    *_, last, along = over
+    tap, apart = (access.address.coefficient(v) for v in (last, position))
+    if not isinstance(along.extent, int) or not isinstance(last.extent, int) or not isinstance(apart, int):
         return False
     steps = along.extent * (last.extent if tap == along.extent else 1)
-    return steps >= LEAST_STEPS and position * x.dtype.bits // 8 % PAGE != 0
+    return steps >= LEAST_STEPS and apart * dtype.bits // 8 % PAGE != 0

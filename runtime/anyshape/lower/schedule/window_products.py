@@ -175,14 +175,16 @@ class WindowProducts:
             ):  # its channels are not adjacent: a row of them is gathered for many places at once
                 windows, m = seen
                 over, rows = reduction.variables, tuple(p.position for p in windows.staged.moving)
-            batch = tuple(v for v in stores[0].variables if v is not columns[0] and v not in rows)
             a: RowOperand
             if windows is not None:
                 a = WindowRows(x, over, rows, windows)
             else:
-                plain = words_of(reduction) is None
-                in_place = rows_in_place(x, over, rows, self.constants[b.tensor]) if plain else None
-                a = GatheredRows(x, over, rows, in_place)
+                plain, constant = words_of(reduction) is None, self.constants[b.tensor]
+                read = rows_in_place(self.dag, x, over, rows, constant) if plain else None
+                if read is not None and read.rows != rows:
+                    rows, m = read.rows, self._counting(read.rows)
+                a = GatheredRows(x, over, rows, read)
+            batch = tuple(v for v in stores[0].variables if v is not columns[0] and v not in rows)
             return Product(
                 sum=reduction, a=a, b=InMemory(b, b.tensor), m=m, n=columns[0], k=self._counting(over), batch=batch,
                 stores=tuple(stores), words=words_of(reduction),

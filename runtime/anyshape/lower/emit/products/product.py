@@ -6,6 +6,7 @@ In: a `Product`. Out: the template's loops, and inside them the stores of the pr
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from anyshape import dims
 from anyshape.dims import Size
@@ -199,11 +200,14 @@ class _ProductEmission:
                     dim, position=positions.index(position), step=step, spread=spread, offset=offset, size=extent
                 )
             dims.append(dim)
+        if read.fill is not None:
+            self.ctx.memory.place(read.fill.access.tensor)
         return gemm.TapRows(
             pointer=self.start(read.access.tensor, address),
             positions=tuple((size(v.extent), self.stride(address, v)) for v in positions),
             dims=tuple(dims),
             channels=size(along.extent),
+            prepare=None if read.fill is None else partial(self.operands.fill, read.fill),
         )
 
     def spec(self, prepacked: Tensor | None) -> gemm.ContractionSpec:
