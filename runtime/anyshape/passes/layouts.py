@@ -34,6 +34,8 @@ which is a product of the image as it lies, less. `python -m benchmarks.layout_c
 LANES = 32
 IN_GROUP = 32
 """Channels of each group's results: of a product with fewer columns every step loads as many elements as it multiplies vectors."""
+APART = 2
+"""A sum saves a cycle for so many of its terms, if each lies in a plane of its own: in rows of images they are read across vectors."""
 TAPS, ALIKE = 25, 6
 """A window whose lanes are channels saves a cycle for so many of its products (`benchmarks.layout_costs` too), with factors of each
 channel: more than one of 3 x 3 needs, since larger ones are as fast along rows; and with factors that are the same for all channels."""
@@ -123,6 +125,8 @@ class _Layouts:
             summed = set(product.summed)
             shared = [k for k, i in enumerate(reads[0].index) if i.free & summed and i.free <= weights.free]
             operand = values.get(reads[0].tensor)
+            if len(own) > 1:  # a window of products for each place: one of them for each channel
+                own = [k for k in own if _counts_in(q.index[k], IN_GROUP)][:1]
             if len(own) != 1 or len(shared) != 1 or operand is None or own[0] == len(q.index) - 1:
                 continue
             work = math.prod(v.extent for v in product.summed if isinstance(v.extent, int))
@@ -164,6 +168,17 @@ class _Layouts:
             if len(products) == 1
             else 0
         )
+
+    def terms_apart(self, node: Node) -> int:
+        """How many terms that lie in planes of their own are summed for an element of the result: a variable of the sum is in several
+        indices of what is read."""
+        sums = [e for q in (self.equations(node) or ((), {}))[0] for e in walk(q.value) if isinstance(e, Reduce)]
+        if len(sums) != 1 or sums[0].kind != "sum":
+            return 0
+        reads = [e for e in walk(sums[0].body) if isinstance(e, Read)]
+        if not any(sum(v in i.free for i in e.index) > 1 for v in sums[0].vars for e in reads):
+            return 0
+        return math.prod(v.extent if isinstance(v.extent, int) else 0 for v in sums[0].vars)
 
     def has_weights(self, node: Node, channels: int) -> bool:
         """Whether the elements that a node sums have constant factors of their own for each channel of the result."""
@@ -240,10 +255,12 @@ class _Layouts:
             roles = self.convolution(n)
             if result in group.axes:
                 axis = group.axes[result]
-                saved = (
-                    roles.saved if roles is not None else self.taps(n) / (TAPS if self.has_weights(n, axis) else ALIKE)
-                )
-                group.saved += saved * _number(result.type.shape, axis)
+                saved = self.terms_apart(n) / APART
+                if roles is not None:
+                    saved = roles.saved
+                elif not saved:
+                    saved = self.taps(n) / (TAPS if self.has_weights(n, axis) else ALIKE)
+                group.saved += saved * _elements(result)
         return group
 
     def at(self, node: Node, group: _LayoutGroup) -> _Roles | None:
@@ -273,6 +290,11 @@ def _is_of_group(i: Expr, alone: Set[Var], known: Set[Var]) -> bool:
     return len(own) == 1 and i.free <= known and (i in own or all(_size(v.extent) >= IN_GROUP for v in own))
 
 
+def _counts_in(i: Expr, least: int) -> bool:
+    """Whether an index is a variable of so many values or more."""
+    return isinstance(i, Var) and _size(i.extent) >= least
+
+
 def _is_at(i: Expr, v: Var) -> bool:
     """Whether an index is a variable, or that plus one of a single value: the channel of a group that has no other."""
     if isinstance(i, Apply) and i.op == "add":
@@ -292,6 +314,11 @@ def _counts(v: Value, axis: int) -> bool:
 
 def _number(shape: Sequence[Size] | None, axis: int) -> int:
     return _size((shape or ())[axis])
+
+
+def _elements(v: Value) -> int:
+    """How many elements a value has at a place of an image, the other axes of known size counted: the phases of a place, or its window."""
+    return math.prod(n if isinstance(n, int) else 1 for n in v.type.shape or ())
 
 
 def _size(n: Size) -> int:
@@ -328,7 +355,7 @@ class _ValueUses:
             if v.constant is None and v in self.readers | dict.fromkeys(self.results):
                 begins = not self.is_stored(v) and any(_is_of(step, group.nodes) for step in self.readers.get(v, ()))
                 ends = self.is_stored(v) and self.is_read_elsewhere(v)
-                spent += _number(v.type.shape, axis) * (begins + ends)
+                spent += _elements(v) * (begins + ends)
         return group.saved > spent
 
 
