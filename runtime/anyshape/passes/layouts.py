@@ -28,9 +28,10 @@ from anyshape.passes.steps import KernelStep, Schedule, ScheduleStep, ViewStep, 
 
 LEAST = 8
 """Channels of a value that are worth being adjacent: of fewer, vectors would be half empty."""
-FASTER, FASTER_PLAIN = 8, 32
-"""A product of gathered rows saves one of so many cycles of a convolution, which takes `LANES` products in each; of one with a single tap,
-which is a product of the image as it lies, less. `python -m benchmarks.layout_costs` prints what it saves."""
+FASTER, FASTER_FEW, FASTER_PLAIN = 4, 8, 32
+"""A product of windows saves one of so many cycles of a convolution, which takes `LANES` products in each; of one that reads few channels,
+which stay where they are, less, and of one with a single tap, which is a product of the image as it lies, least. `python -m
+benchmarks.layout_costs` prints what it saves."""
 LANES = 32
 IN_GROUP = 32
 """Channels of each group's results: of a product with fewer columns every step loads as many elements as it multiplies vectors."""
@@ -136,7 +137,8 @@ class _Layouts:
                 if isinstance(v.extent, int) and v not in reads[0].index[shared[0]].free
             )
             axes = {operand: shared[0]} if _counts(operand, shared[0]) and shared[0] < _rank(operand) - 1 else {}
-            return _Roles(own[0], axes, work / (LANES * (FASTER if taps > 1 else FASTER_PLAIN)))
+            faster = FASTER_PLAIN if taps == 1 else FASTER if axes else FASTER_FEW
+            return _Roles(own[0], axes, work / (LANES * faster))
         return None
 
     def windows(self, node: Node) -> _Roles | None:
