@@ -32,7 +32,8 @@ FASTER, FASTER_FEW, FASTER_PLAIN = 4, 8, 32
 """A product of windows saves one of so many cycles of a convolution, which takes `LANES` products in each; of one that reads few channels,
 which stay where they are, less, and of one with a single tap, which is a product of the image as it lies, least. `python -m
 benchmarks.layout_costs` prints what it saves."""
-LANES = 32
+LANES, COLUMNS = 32, 16
+"""Products in a cycle; and columns of which a part takes as long as all."""
 IN_GROUP = 32
 """Channels of each group's results: of a product with fewer columns every step loads as many elements as it multiplies vectors."""
 APART = 2
@@ -137,8 +138,8 @@ class _Layouts:
                 if isinstance(v.extent, int) and v not in reads[0].index[shared[0]].free
             )
             axes = {operand: shared[0]} if _counts(operand, shared[0]) and shared[0] < _rank(operand) - 1 else {}
-            faster = FASTER_PLAIN if taps == 1 else FASTER if axes else FASTER_FEW
-            return _Roles(own[0], axes, work / (LANES * faster))
+            columns = math.prod(_size(v.extent) for v in q.index[own[0]].free & (weights.free - x.free))
+            return _Roles(own[0], axes, work / LANES * _saved_share(taps, bool(axes), columns))
         return None
 
     def windows(self, node: Node) -> _Roles | None:
@@ -180,7 +181,8 @@ class _Layouts:
         reads = [e for e in walk(sums[0].body) if isinstance(e, Read)]
         if not any(sum(v in i.free for i in e.index) > 1 for v in sums[0].vars for e in reads):
             return 0
-        return math.prod(v.extent if isinstance(v.extent, int) else 0 for v in sums[0].vars)
+        terms = math.prod(v.extent if isinstance(v.extent, int) else 0 for v in sums[0].vars)
+        return terms if terms > 1 else 0
 
     def has_weights(self, node: Node, channels: int) -> bool:
         """Whether the elements that a node sums have constant factors of their own for each channel of the result."""
@@ -292,6 +294,15 @@ def _is_of_group(i: Expr, alone: Set[Var], known: Set[Var]) -> bool:
     return len(own) == 1 and i.free <= known and (i in own or all(_size(v.extent) >= IN_GROUP for v in own))
 
 
+def _saved_share(taps: int, reads_channels: bool, columns: int) -> float:
+    """What a convolution saves of its cycles. Columns that are no whole vector are lost where its taps would save more than they take."""
+    if taps == 1:
+        return 1 / FASTER_PLAIN
+    if not reads_channels:
+        return 1 / FASTER_FEW
+    return 1 / FASTER - (-(-columns // COLUMNS) * COLUMNS / max(columns, 1) - 1)
+
+
 def _counts_in(i: Expr, least: int) -> bool:
     """Whether an index is a variable of so many values or more."""
     return isinstance(i, Var) and _size(i.extent) >= least
@@ -353,7 +364,7 @@ class _ValueUses:
     def pays(self, group: _LayoutGroup) -> bool:
         """Whether convolutions save more than transposes take, in cycles for a place of an image."""
         spent = 0
-        for v, axis in group.axes.items():
+        for v in group.axes:
             if v.constant is None and v in self.readers | dict.fromkeys(self.results):
                 begins = not self.is_stored(v) and any(_is_of(step, group.nodes) for step in self.readers.get(v, ()))
                 ends = self.is_stored(v) and self.is_read_elsewhere(v)

@@ -1,8 +1,8 @@
 """Constant factors of 16 bits that a kernel would widen one at a time become constants of f32.
 
-In: a schedule. Out: the schedule in which such a factor, as a weight of a depthwise convolution, is read as the f32 that it is multiplied as.
-Results are the same to the last bit. Products of matrices keep theirs, which they widen as whole vectors, and so do kernels whose results lie
-along the constant.
+In: a schedule. Out: the schedule in which such a factor, as a weight of a depthwise convolution, is read as the f32 that it is multiplied
+as. Results are the same to the last bit. Products of matrices keep theirs, which they widen as whole vectors, and so do kernels whose
+results lie along the constant.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def _is_narrow(v: Value) -> bool:
 
 
 def _widened_alone(q: Equation) -> Iterator[tuple[Expr, Read]]:
-    """Elements that a sum widens to f32, each with its read: those that are the same along the last axis of the result, which is the one that
-    vectors run along where windows are summed."""
+    """Elements that a sum widens to f32, each with its read: those that are the same along the last axis of the result, along which the
+    vectors of windows run."""
     along = q.index[-1].free if q.index else frozenset()
     for r in (e for e in walk(q.value) if isinstance(e, Reduce) and contraction_of(EXPRESSIONS, e) is None):
         for e in walk(r.body):

@@ -411,7 +411,7 @@ class _Driver:
         if isinstance(spec.a, Packed) or self.a_type != spec.element or not reads:
             self._pack_rows(ops, rows, first, end, row)
             return packed
-        assert ops.a is not None
+        assert ops.a is not None and isinstance(spec.a, Strided)
         outer, inner = f.i64(spec.a.outer), f.i64(spec.a.inner)
         are_words = None
         if spec.words is not None and self._reads_a:

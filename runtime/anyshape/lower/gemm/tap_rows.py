@@ -19,7 +19,7 @@ from ..llvm.builder import FunctionBuilder
 from ..llvm.types import I1, I64, PTR, VOID, Val, ValLike, const
 from .epilogues import TileSums, finish
 from .microkernels import FULL, NARROW, adding_name, table_index
-from .spec import ContractionSpec, Prepacked, TapRows, Tile, WindowDim
+from .spec import ContractionSpec, Prepacked, TapRows, Tile
 from .tiles import ALIGN, Tiles, tiles_for
 
 Poll = Callable[[], None]

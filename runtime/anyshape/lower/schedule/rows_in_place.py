@@ -6,7 +6,6 @@ In: what a row is multiplied by, and its constant partner. Out: `RowsInPlace`, o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ from anyshape.lower.schedule.products import RowsInPlace
 
 PAGE = 4096
 """Bytes that are a multiple of the distance of lines of which few stay in the first cache."""
-LEAST_STEPS = 32
+LEAST_STEPS = 16
 """Steps of a call of a micro-kernel that are worth reading and writing its sums."""
 
 
@@ -88,9 +87,9 @@ def _dim(bounds: Sequence[IndexBound], tap: LoopVar, rows: Sequence[LoopVar]) ->
     for b in bounds:
         steps = dict(b.index.terms)
         own = [v for v in steps if v in rows]
-        if tap in steps and len(steps) == 2 and len(own) == 1 and b.guard is None and not b.index.lets:
-            if all(isinstance(c, int) and c > 0 for c in steps.values()):
-                return b, own[0]
+        rises = all(isinstance(c, int) and c > 0 for c in steps.values())
+        if tap in steps and len(steps) == 2 and len(own) == 1 and rises and b.guard is None and not b.index.lets:
+            return b, own[0]
     return None
 
 
