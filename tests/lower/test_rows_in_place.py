@@ -12,10 +12,13 @@ import pytest
 from anyshape import dims
 from anyshape.dtypes import F32, parse_dtype
 from anyshape.equations.functions import cast, pad, reduce_
-from anyshape.lower import Group, describe, host_target
+from anyshape.lower import Group, describe, host_target, lower_group
+from anyshape.lower.emit.products import product
 from anyshape.lower.gemm import tap_rows
+from anyshape.lower.gemm.microkernels import adding_name, table_name
 from anyshape.lower.gemm.tap_rows import rows_at_once
 from anyshape.lower.gemm.tiles import tiles_for
+from anyshape.lower.llvm.types import F16 as HALVES
 from anyshape.lower.llvm.types import F32 as FLOATS
 from anyshape.lower.schedule import rows_in_place
 from anyshape.lower.schedule.rows_in_place import LEAST_STEPS
@@ -31,6 +34,7 @@ SIZES = [
     {B: 1, H: 0, W: 3},
     {B: 1, H: 2, W: 130},
 ]
+TYPES = {"f32": FLOATS, "f16": HALVES}
 LINE = 4096
 """Bytes between rows of A that drive each other out of the first cache."""
 
@@ -169,8 +173,8 @@ def test_a_tap_more_or_less_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Taps of the last dim that all positions of a tile have, counted wrongly."""
     whole = tap_rows._TapDriver._whole
 
-    def one_more(self: Any, begin: Any, end: Any) -> Any:
-        first, count = whole(self, begin, end)
+    def one_more(self: Any, tile: Any) -> Any:
+        first, count = whole(self, tile)
         return first, self.f.smin(self.f.add(count, 1), self.last.taps)
 
     monkeypatch.setattr(tap_rows._TapDriver, "_whole", one_more)
@@ -185,3 +189,21 @@ def test_a_bound_that_is_ignored_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(rows_in_place, "_bounds", unbounded)
     with pytest.raises(AssertionError):
         checked(Windows(weight=3.5), [{B: 3, H: 9, W: 9}])
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+def test_short_lines_are_gathered_where_columns_come_from_afar(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    near = Native(Windows(dtype=dtype).group()).kernel
+    monkeypatch.setattr(product._ProductEmission, "is_far", True)
+    windows = Windows(dtype=dtype)
+    far = checked(windows, [*SIZES, *({B: 2, H: h, W: w} for h in (1, 3) for w in range(1, product.SHORT + 1))]).kernel
+    assert [kernel.imports.count(table_name(FLOATS, TYPES[dtype])) for kernel in (near, far)] == [0, 1]
+    short, long = (Native(replace(windows, image=(H, n)).group()).kernel for n in (product.SHORT - 1, product.SHORT))
+    assert [adding_name(FLOATS, TYPES[dtype]) in kernel.imports for kernel in (short, long)] == [False, True]
+    assert [table_name(FLOATS, TYPES[dtype]) in kernel.imports for kernel in (short, long)] == [True, False]
+
+
+@pytest.mark.parametrize(("results", "is_far"), [(100, False), (20000, True)])
+def test_columns_are_far_where_the_second_cache_does_not_hold_them(results: int, is_far: bool) -> None:
+    kernel = lower_group(Windows(results=results).group(), host_target())
+    assert (table_name(FLOATS, FLOATS) in kernel.imports) is is_far

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
 
 from ..llvm.builder import FunctionBuilder
-from ..llvm.types import I1, I64, PTR, VOID, Val, ValLike, const
+from ..llvm.types import I1, I8, I64, PTR, VOID, Val, ValLike, const
+from .blocks import SOON
 from .epilogues import TileSums, finish
 from .microkernels import FULL, NARROW, adding_name, table_index
 from .spec import ContractionSpec, Prepacked, TapRows, Tile
@@ -82,6 +82,31 @@ class _Stretch:
     a: Val
     b: Val
     sums: Val
+
+
+@dataclass(frozen=True)
+class _Positions:
+    """Positions of a stretch that one tile has, or some of them; and from where on it prefetches B, so many bytes in a step."""
+
+    stretch: _Stretch
+    begin: Val
+    end: Val
+    soon: Val
+    share: Val
+
+
+@dataclass(frozen=True)
+class _Ahead:
+    """What is prefetched of B while some tiles are multiplied by a line of taps: the next such line, by all tiles together, each `share`
+    bytes in a step; by a tile that is alone what it reads soon itself. `distance`: bytes from B of the line; `tile`: bytes of a tile."""
+
+    distance: Val
+    tile: Val
+    share: Val
+
+    def of_tile(self, f: FunctionBuilder, b: Val, number: Val) -> Val:
+        """Where a tile begins to prefetch, by its number."""
+        return f.gep(b, f.add(self.distance, f.mul(number, self.tile)), I8)
 
 
 def _ceil_div(f: FunctionBuilder, a: ValLike, b: ValLike) -> Val:
@@ -183,12 +208,16 @@ class _TapDriver:
         count = f.sub(self.stretches.row(f, end), row)
         with f.for_range(0, f.mul(count, tiles.columns), tiles.lanes, at_least_once=True) as loop:
             f.store(const(spec.element.vector(tiles.lanes), 0), self.sums, loop.index)
+        steps = f.mul(self.channels, self.last.taps)
+        per_stretch = f.smax(f.ceil_div(self.stretches.longest, tiles.rows), 1)
+        ahead = self._ahead(f.mul(f.sub(end, first), per_stretch), steps)
         with self._outer_taps() as (taps, number):
-            b = f.gep(columns.b, f.mul(f.mul(number, self.last.taps * tiles.columns), self.channels), self.b_type)
+            b = f.gep(columns.b, f.mul(f.mul(number, steps), tiles.columns), self.b_type)
             with f.for_range(first, end, at_least_once=True) as loop:
+                before = f.mul(f.sub(loop.index, first), per_stretch)
                 inside, stretch = self._stretch(a, b, taps, loop.index, row)
                 with f.if_(inside):
-                    self._line(columns, stretch)
+                    self._line(columns, stretch, ahead, before)
         if spec.epilogue is None:
             raise TypeError("rows that are read by taps have an epilogue")
         sums = TileSums(
@@ -196,6 +225,14 @@ class _TapDriver:
             count=columns.count,
         )  # fmt: skip
         finish(f, spec, tiles.lanes, spec.epilogue, tile, sums)
+
+    def _ahead(self, count: Val, steps: Val) -> _Ahead:
+        """What so many tiles prefetch together, of lines of taps with so many steps."""
+        f, tiles = self.f, self.tiles
+        step = tiles.columns * self.b_type.bytes
+        share = f.binary("udiv", f.add(count, step - 1), count)
+        distance = f.select(f.compare("eq", count, 1), const(I64, SOON * tiles.line), f.mul(steps, step))
+        return _Ahead(distance, f.mul(share, steps), share)
 
     @contextmanager
     def _outer_taps(self) -> Iterator[tuple[list[Val], Val]]:
@@ -228,58 +265,64 @@ class _TapDriver:
         sums = f.gep(self.sums, f.mul(sums_row, self.tiles.columns), element)
         return inside, _Stretch(begin, end, f.gep(a, offset, element), b, sums)
 
-    def _line(self, columns: _Columns, s: _Stretch) -> None:
-        """Adds the products of all taps of a line, tile by tile."""
+    def _line(self, columns: _Columns, s: _Stretch, ahead: _Ahead, number: Val) -> None:
+        """Adds the products of all taps of a line, tile by tile; the first has this number among all that prefetch together."""
         f, last = self.f, self.last
         length = f.sub(s.end, s.begin)
-        tile = _ceil_div(f, length, f.smax(_ceil_div(f, length, self.tiles.rows), 1))
-        with f.for_range(s.begin, s.end, tile) as tiles:
-            begin = tiles.index
-            end = f.smin(f.add(begin, tile), s.end)
-            if not self._is_joined():
+        height = _ceil_div(f, length, f.smax(_ceil_div(f, length, self.tiles.rows), 1))
+        start = ahead.of_tile(f, s.b, number)
+        with f.for_range(s.begin, s.end, height, carried=[start]) as tiles:
+            (soon,) = tiles.carried
+            end = f.smin(f.add(tiles.index, height), s.end)
+            tile = _Positions(s, tiles.index, end, soon, ahead.share)
+            if self._is_joined():
+                first, count = self._whole(tile)
+                with f.if_(f.compare("gt", count, 0)):
+                    self._call(columns, tile, first, f.mul(count, self.channels))
+                with f.for_range(0, f.sub(last.taps, count)) as taps:
+                    tap = f.select(f.compare("lt", taps.index, first), taps.index, f.add(taps.index, count))
+                    self._tap(columns, tile, tap)
+            else:
                 with f.for_range(0, last.taps, at_least_once=True) as taps:
-                    self._tap(columns, s, begin, end, taps.index)
-                return
-            first, count = self._whole(begin, end)
-            with f.if_(f.compare("gt", count, 0)):
-                self._call(columns, s, (begin, end), first, f.mul(count, self.channels))
-            with f.for_range(0, f.sub(last.taps, count)) as taps:
-                tap = f.select(f.compare("lt", taps.index, first), taps.index, f.add(taps.index, count))
-                self._tap(columns, s, begin, end, tap)
+                    self._tap(columns, tile, taps.index)
+            tiles.next(f.gep(soon, ahead.tile, I8))
 
     def _is_joined(self) -> bool:
         """Whether the taps of a line lie one behind the other, as those of B do."""
         a, channels = self.f.i64(self.last.a), self.channels
         return a.name == channels.name or (a.number is not None and a.number == channels.number)
 
-    def _whole(self, begin: Val, end: Val) -> tuple[Val, Val]:
-        """The first tap of the last dim that is inside for all positions, and how many are."""
+    def _whole(self, tile: _Positions) -> tuple[Val, Val]:
+        """The first tap of the last dim that is inside for all positions of a tile, and how many are."""
         f, dim = self.f, self.last
         if dim.position is None:
             return const(I64, 0), const(I64, dim.taps)
-        before = f.sub(const(I64, 0), f.add(f.i64(dim.offset), f.mul(begin, dim.step)))
+        before = f.sub(const(I64, 0), f.add(f.i64(dim.offset), f.mul(tile.begin, dim.step)))
         first = _ceil_div(f, f.smax(before, 0), dim.spread)
-        behind = f.sub(f.i64(dim.size), f.add(f.i64(dim.offset), f.mul(f.sub(end, 1), dim.step)))
+        behind = f.sub(f.i64(dim.size), f.add(f.i64(dim.offset), f.mul(f.sub(tile.end, 1), dim.step)))
         stop = f.smin(_ceil_div(f, f.smax(behind, 0), dim.spread), dim.taps)
         return first, f.smax(f.sub(stop, first), 0)
 
-    def _tap(self, columns: _Columns, s: _Stretch, begin: Val, end: Val, tap: Val) -> None:
+    def _tap(self, columns: _Columns, tile: _Positions, tap: Val) -> None:
         """Adds the products of one tap for the positions for which it is inside."""
         f, dim = self.f, self.last
         if dim.position is not None:
             at = f.add(f.i64(dim.offset), f.mul(tap, dim.spread))
-            begin = f.smax(begin, _ceil_div(f, f.smax(f.sub(const(I64, 0), at), 0), dim.step))
-            end = f.smin(end, _ceil_div(f, f.smax(f.sub(f.i64(dim.size), at), 0), dim.step))
-        with f.if_(f.compare("lt", begin, end)):
-            self._call(columns, s, (begin, end), tap, self.channels)
+            begin = f.smax(tile.begin, _ceil_div(f, f.smax(f.sub(const(I64, 0), at), 0), dim.step))
+            end = f.smin(tile.end, _ceil_div(f, f.smax(f.sub(f.i64(dim.size), at), 0), dim.step))
+            tile = replace(tile, begin=begin, end=end)
+        with f.if_(f.compare("lt", tile.begin, tile.end)):
+            self._call(columns, tile, tap, self.channels)
 
-    def _call(self, columns: _Columns, s: _Stretch, positions: tuple[Val, Val], tap: Val, steps: Val) -> None:
-        f, element, width = self.f, self.spec.element, const(I64, self.tiles.columns)
-        begin, end = positions
-        kernel = f.load(self.table, PTR, f.add(columns.kind, f.sub(end, begin)))
-        a = f.gep(s.a, f.add(f.mul(begin, self.step), f.mul(tap, f.i64(self.last.a))), element)
-        b = f.gep(s.b, f.mul(f.mul(tap, self.channels), width), self.b_type)
-        c = f.gep(s.sums, f.mul(f.sub(begin, s.begin), width), element)
+    def _call(self, columns: _Columns, tile: _Positions, tap: Val, steps: Val) -> None:
+        """Adds so many steps of k, from a tap of the last dim on."""
+        f, s, element, width = self.f, tile.stretch, self.spec.element, const(I64, self.tiles.columns)
+        kernel = f.load(self.table, PTR, f.add(columns.kind, f.sub(tile.end, tile.begin)))
+        a = f.gep(s.a, f.add(f.mul(tile.begin, self.step), f.mul(tap, f.i64(self.last.a))), element)
+        before = f.mul(tap, self.channels)
+        b = f.gep(s.b, f.mul(before, width), self.b_type)
+        c = f.gep(s.sums, f.mul(f.sub(tile.begin, s.begin), width), element)
+        soon = f.gep(tile.soon, f.mul(before, tile.share), I8)
         one = const(I64, 1)
-        arguments: list[Any] = [steps, a, self.step, one, b, width, width, c, width, columns.count, b, const(I64, 0)]
+        arguments = [steps, a, self.step, one, b, width, width, c, width, columns.count, soon, tile.share]
         f.call_pointer(kernel, VOID, arguments)
