@@ -21,7 +21,7 @@ from anyshape.lower.gemm.tiles import tiles_for
 from anyshape.lower.llvm.types import F16 as HALVES
 from anyshape.lower.llvm.types import F32 as FLOATS
 from anyshape.lower.schedule import rows_in_place
-from anyshape.lower.schedule.rows_in_place import LEAST_STEPS
+from anyshape.lower.schedule.rows_in_place import LEAST_STEPS, LEAST_WITHOUT_PADS
 from tests.lower.groups import B, Builder
 from tests.lower.native import Native, check
 
@@ -67,7 +67,7 @@ class Windows:
         n, *rest = b.eqs.indices("i", y.shape)
         *places, g, i = rest
         wide = self.dtype != "f32"
-        seen = pad(x, self.value)
+        seen = pad(x, self.value) if self.pads else x
 
         def product(c: Any, *q: Any) -> Any:
             at = [p * self.step + t * self.spread - self.pads for p, t in zip(places, q, strict=True)]
@@ -104,7 +104,7 @@ def is_in_place(windows: Windows) -> bool:
         Windows(step=3, taps=4, pads=3),
         Windows(spread=2, pads=2),
         Windows(spread=3, pads=1, taps=2, step=2),
-        Windows(pads=0),
+        Windows(pads=0, channels=24),
         Windows(pads=6),
         Windows(results=5),
         Windows(results=16),
@@ -154,6 +154,12 @@ def test_calls_of_few_steps_are_gathered() -> None:
     assert is_in_place(Windows(channels=LEAST_STEPS, spread=2, pads=2))
     assert not is_in_place(Windows(channels=LEAST_STEPS - 1, spread=2, pads=2)), "taps do not lie side by side"
     assert not is_in_place(Windows(channels=4))
+
+
+def test_calls_have_more_steps_where_no_tap_is_left_out() -> None:
+    for channels, pads, expected in ((16, 1, True), (16, 0, False), (24, 0, True)):
+        assert (3 * channels >= LEAST_WITHOUT_PADS) is (channels == 24)
+        assert is_in_place(Windows(channels=channels, pads=pads)) is expected
 
 
 def test_rows_that_share_few_lines_of_the_cache_are_gathered() -> None:

@@ -21,8 +21,8 @@ from anyshape.lower.schedule.products import RowsInPlace
 
 PAGE = 4096
 """Bytes that are a multiple of the distance of lines of which few stay in the first cache."""
-LEAST_STEPS = 16
-"""Steps of a call of a micro-kernel that are worth reading and writing its sums."""
+LEAST_STEPS, LEAST_WITHOUT_PADS = 16, 64
+"""Steps of a call of a micro-kernel that are worth reading and writing its sums; and where no tap is ever left out."""
 
 
 def rows_in_place(
@@ -100,4 +100,5 @@ def _is_worth(access: Access, over: Sequence[LoopVar], position: LoopVar, dtype:
     if not isinstance(along.extent, int) or not isinstance(last.extent, int) or not isinstance(apart, int):
         return False
     steps = along.extent * (last.extent if tap == along.extent else 1)
-    return steps >= LEAST_STEPS and apart * dtype.bits // 8 % PAGE != 0
+    least = LEAST_STEPS if access.bounds else LEAST_WITHOUT_PADS
+    return steps >= least and apart * dtype.bits // 8 % PAGE != 0
