@@ -464,7 +464,7 @@ def test_rows_are_not_gathered_from_windows_where_the_constant_differs_between_t
     [(3, 60, "rows"), (4, 60, "batches"), (3, 20, "batches"), (33, 60, "batches")],
 )
 def test_few_batches_that_are_uneven_share_out_rows(batches: int, rows: int, shared: str) -> None:
-    """Of three batches one part of two would have two; there have to be rows enough, and of many batches one more is not much."""
+    """One part of two would have two of three batches; there have to be rows enough, and one more of many batches is not much."""
     b = Builder("products of a constant")
     x, w = b.input([N, 24]), b.input([batches, 24, 40])
     y = b.tensor([batches, N, 40])

@@ -176,7 +176,7 @@ def test_long_lines_are_cut() -> None:
 
 
 def test_a_tap_more_or_less_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Taps of the last dim that all positions of a tile have, counted wrongly."""
+    """A count of taps that all positions of a tile have is wrong by one."""
     whole = tap_rows._TapDriver._whole
 
     def one_more(self: Any, tile: Any) -> Any:

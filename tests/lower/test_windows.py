@@ -290,7 +290,7 @@ def results_of_planes(step: int, results: int, dtype: str = "f32") -> Group:
     ("step", "results", "schedule"), [(1, 2, "windows"), (1, 40, "windows"), (2, 8, "windows"), (2, 9, "product")]
 )
 def test_several_results_of_a_plane_are_no_product(step: int, results: int, schedule: str, level: str) -> None:
-    """Those of which each tap would be packed for few products are rows of a copy, which is made once for all results."""
+    """Rows of a copy, made once for all results, take the place of a product for which each tap would be packed for few results."""
     native = check(results_of_planes(step, results), SIZES, target=host_target().limited(level))
     assert native.kernel.schedule == (schedule,)
 
@@ -300,7 +300,7 @@ def test_narrow_planes_are_copied_once() -> None:
 
 
 def test_one_copy_too_few_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the planes that have results at all parts' ends, all are copied."""
+    """A copy that is taken for twice as many results as are of it gives wrong ones."""
     group = results_of_planes(1, 5)
     plain = emitted_windows._copied_once
 

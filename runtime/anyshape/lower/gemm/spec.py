@@ -72,7 +72,7 @@ class Gathered:
     emit: Packer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WindowDim:
     """One dim of the windows of `TapRows`: element `step * position + spread * tap + offset` of the `size` that there are, position being
     the index of the rows' variable with the number `position`. Taps are `a` elements of A apart."""
@@ -80,7 +80,7 @@ class WindowDim:
     taps: int
     a: ValLike
     position: int | None = None
-    """None: no tap of it is ever outside."""
+    """The number of the rows' variable; None where no tap is ever outside."""
     step: int = 1
     spread: int = 1
     offset: ValLike = 0

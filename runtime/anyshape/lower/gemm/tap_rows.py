@@ -63,7 +63,7 @@ class _Stretches:
 
 
 @dataclass(frozen=True)
-class _Columns:
+class _PanelColumns:
     """A panel: its first column, the columns that exist, where B begins, and the kernels by their number of rows."""
 
     first: Val
@@ -85,7 +85,7 @@ class _Stretch:
 
 
 @dataclass(frozen=True)
-class _Positions:
+class _TilePositions:
     """Positions of a stretch that one tile has, or some of them; and from where on it prefetches B, so many bytes in a step."""
 
     stretch: _Stretch
@@ -96,7 +96,7 @@ class _Positions:
 
 
 @dataclass(frozen=True)
-class _Ahead:
+class _PrefetchedLine:
     """What is prefetched of B while some tiles are multiplied by a line of taps: the next such line, by all tiles together, each `share`
     bytes in a step; by a tile that is alone what it reads soon itself. `distance`: bytes from B of the line; `tile`: bytes of a tile."""
 
@@ -105,7 +105,7 @@ class _Ahead:
     share: Val
 
     def of_tile(self, f: FunctionBuilder, b: Val, number: Val) -> Val:
-        """Where a tile begins to prefetch, by its number."""
+        """Returns where a tile begins to prefetch, by its number."""
         return f.gep(b, f.add(self.distance, f.mul(number, self.tile)), I8)
 
 
@@ -193,15 +193,15 @@ class _TapDriver:
             number = quotient
         return [number, *indices] if extents else []
 
-    def _columns(self, b: Val, panel: Val) -> _Columns:
+    def _columns(self, b: Val, panel: Val) -> _PanelColumns:
         f, tiles = self.f, self.tiles
         first = f.mul(panel, tiles.columns)
         count = f.smin(f.sub(self.n, first), tiles.columns)
         full, narrow = (const(I64, table_index(tiles, kind, 0)) for kind in (FULL, NARROW))
         kind = f.select(f.compare("le", count, tiles.lanes), narrow, full)
-        return _Columns(first, count, f.gep(b, f.mul(first, self.k), self.b_type), kind)
+        return _PanelColumns(first, count, f.gep(b, f.mul(first, self.k), self.b_type), kind)
 
-    def _sums(self, tile: Tile, a: Val, columns: _Columns, first: Val, end: Val) -> None:
+    def _sums(self, tile: Tile, a: Val, columns: _PanelColumns, first: Val, end: Val) -> None:
         """Adds up the sums of some stretches, and runs the epilogue on them."""
         f, tiles, spec = self.f, self.tiles, self.spec
         row = self.stretches.row(f, first)
@@ -226,13 +226,13 @@ class _TapDriver:
         )  # fmt: skip
         finish(f, spec, tiles.lanes, spec.epilogue, tile, sums)
 
-    def _ahead(self, count: Val, steps: Val) -> _Ahead:
+    def _ahead(self, count: Val, steps: Val) -> _PrefetchedLine:
         """What so many tiles prefetch together, of lines of taps with so many steps."""
         f, tiles = self.f, self.tiles
         step = tiles.columns * self.b_type.bytes
         share = f.binary("udiv", f.add(count, step - 1), count)
         distance = f.select(f.compare("eq", count, 1), const(I64, SOON * tiles.line), f.mul(steps, step))
-        return _Ahead(distance, f.mul(share, steps), share)
+        return _PrefetchedLine(distance, f.mul(share, steps), share)
 
     @contextmanager
     def _outer_taps(self) -> Iterator[tuple[list[Val], Val]]:
@@ -265,7 +265,7 @@ class _TapDriver:
         sums = f.gep(self.sums, f.mul(sums_row, self.tiles.columns), element)
         return inside, _Stretch(begin, end, f.gep(a, offset, element), b, sums)
 
-    def _line(self, columns: _Columns, s: _Stretch, ahead: _Ahead, number: Val) -> None:
+    def _line(self, columns: _PanelColumns, s: _Stretch, ahead: _PrefetchedLine, number: Val) -> None:
         """Adds the products of all taps of a line, tile by tile; the first has this number among all that prefetch together."""
         f, last = self.f, self.last
         length = f.sub(s.end, s.begin)
@@ -274,7 +274,7 @@ class _TapDriver:
         with f.for_range(s.begin, s.end, height, carried=[start]) as tiles:
             (soon,) = tiles.carried
             end = f.smin(f.add(tiles.index, height), s.end)
-            tile = _Positions(s, tiles.index, end, soon, ahead.share)
+            tile = _TilePositions(s, tiles.index, end, soon, ahead.share)
             if self._is_joined():
                 first, count = self._whole(tile)
                 with f.if_(f.compare("gt", count, 0)):
@@ -292,7 +292,7 @@ class _TapDriver:
         a, channels = self.f.i64(self.last.a), self.channels
         return a.name == channels.name or (a.number is not None and a.number == channels.number)
 
-    def _whole(self, tile: _Positions) -> tuple[Val, Val]:
+    def _whole(self, tile: _TilePositions) -> tuple[Val, Val]:
         """The first tap of the last dim that is inside for all positions of a tile, and how many are."""
         f, dim = self.f, self.last
         if dim.position is None:
@@ -303,7 +303,7 @@ class _TapDriver:
         stop = f.smin(_ceil_div(f, f.smax(behind, 0), dim.spread), dim.taps)
         return first, f.smax(f.sub(stop, first), 0)
 
-    def _tap(self, columns: _Columns, tile: _Positions, tap: Val) -> None:
+    def _tap(self, columns: _PanelColumns, tile: _TilePositions, tap: Val) -> None:
         """Adds the products of one tap for the positions for which it is inside."""
         f, dim = self.f, self.last
         if dim.position is not None:
@@ -314,7 +314,7 @@ class _TapDriver:
         with f.if_(f.compare("lt", tile.begin, tile.end)):
             self._call(columns, tile, tap, self.channels)
 
-    def _call(self, columns: _Columns, tile: _Positions, tap: Val, steps: Val) -> None:
+    def _call(self, columns: _PanelColumns, tile: _TilePositions, tap: Val, steps: Val) -> None:
         """Adds so many steps of k, from a tap of the last dim on."""
         f, s, element, width = self.f, tile.stretch, self.spec.element, const(I64, self.tiles.columns)
         kernel = f.load(self.table, PTR, f.add(columns.kind, f.sub(tile.end, tile.begin)))

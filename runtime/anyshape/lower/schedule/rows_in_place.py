@@ -48,18 +48,18 @@ def rows_in_place(
 
 def _widened(dag: Dag, read: RowsInPlace, dtype: DType) -> RowsInPlace:
     """Rows that are read from a copy in another dtype: of one image, where the first of the rows' variables counts images, else of all."""
-    access, (first, *others) = read.access, read.rows
+    access, (first, *inner) = read.access, read.rows
     image = _product(access.tensor.shape[1:])
     moved = {v for b in read.bounds if b is not None for v in b.index.domain}
-    if not others or first in moved or access.address.coefficient(first) != image:
-        others, image = [first, *others], _product(access.tensor.shape)
-    batch = [v for v in read.rows if v not in others]
+    if not inner or first in moved or access.address.coefficient(first) != image:
+        inner, image = [first, *inner], _product(access.tensor.shape)
+    batch = [v for v in read.rows if v not in inner]
     v = dag.variable(image)
     own, to = affine([(v, 1), *((b, image) for b in batch)], 0), affine([(v, 1)], 0)
     wide = Tensor("wide", dtype, (image,))
     fill = Store(Access(wide, to), dag.op("cast", dtype, dag.load(Access(access.tensor, own))), (v,))
     kept = affine([(w, c) for w, c in access.address.terms if w not in batch], access.address.offset)
-    return RowsInPlace(Access(wide, kept, access.bounds), read.bounds, tuple(others), fill)
+    return RowsInPlace(Access(wide, kept, access.bounds), read.bounds, tuple(inner), fill)
 
 
 def _product(shape: Sequence[Size]) -> Size:

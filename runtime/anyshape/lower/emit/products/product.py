@@ -219,7 +219,7 @@ class _ProductEmission:
         dims = []
         for tap, bound in zip(taps, read.bounds, strict=True):
             assert isinstance(tap.extent, int)
-            dim = gemm.WindowDim(tap.extent, self.stride(address, tap))
+            dim = gemm.WindowDim(taps=tap.extent, a=self.stride(address, tap))
             if bound is not None:
                 ((position, step),) = [(v, c) for v, c in bound.index.terms if v is not tap]
                 spread = bound.index.coefficient(tap)
