@@ -457,3 +457,24 @@ def test_rows_are_not_gathered_from_windows_where_the_constant_differs_between_t
     values = np.random.default_rng(1).integers(-100, 100, (3, 4, 2, 21)).astype(w.dtype.numpy)
     group = replace(b.group(), constants={w: values})
     check(group, [{B: 1}, {B: 5}], fixed={w: values}, target=host_target().limited(level))
+
+
+@pytest.mark.parametrize(
+    ("batches", "rows", "shared"),
+    [(3, 60, "rows"), (4, 60, "batches"), (3, 20, "batches"), (33, 60, "batches")],
+)
+def test_few_batches_that_are_uneven_share_out_rows(batches: int, rows: int, shared: str) -> None:
+    """One part of two would have two of three batches; there have to be rows enough, and one more of many batches is not much."""
+    b = Builder("products of a constant")
+    x, w = b.input([N, 24]), b.input([batches, 24, 40])
+    y = b.tensor([batches, N, 40])
+    p, i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[p, i, j], reduce_("sum", [24], lambda k: x[i, k] * w[p, k, j]))
+    b.output(y)
+    values = np.random.default_rng(5).normal(size=(batches, 24, 40)).astype(np.float32)
+    native = check(with_constants(b.group(), {w: values}), [{N: rows}], tolerance=1e-4, fixed={w: values})
+    argument = np.random.default_rng(6).normal(size=(rows, 24)).astype(np.float32)
+    (whole,), (half,) = (native.run({x: argument}, {N: rows}, 2, ran=ran)[1] for ran in (2, 1))
+    own = (whole == half).all(axis=-1)
+    assert own[:, : rows // 2].all() == (shared == "rows")
+    assert own[: batches // 2].all() == (shared == "batches")

@@ -178,9 +178,11 @@ def convolutions(*channels: int) -> int:
 
 
 def test_layers_that_differ_in_numbers_of_channels_share_a_long_kernel() -> None:
-    """Layers share no kernel where one of them has channels that fill no whole vectors."""
-    assert convolutions(64, 128, 256) == 3 * convolutions(64) - 2
-    assert convolutions(64, 72) == 2 * convolutions(64)
+    """Layers share the kernel of the product, also where one has channels that fill no whole vectors, but not with one whose weights are
+    larger than the second cache; what transposes a layer's values is a kernel of its own."""
+    assert convolutions(64, 96, 128) == 3 * convolutions(64) - 2
+    assert convolutions(64, 72) == 2 * convolutions(64) - 1
+    assert convolutions(64, 128, 512) == 3 * convolutions(64) - 1
 
 
 def test_what_becomes_a_literal_is_part_of_the_form() -> None:

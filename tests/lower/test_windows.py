@@ -15,6 +15,7 @@ from anyshape.dtypes import F32, parse_dtype
 from anyshape.equations.functions import cast, pad, reduce_, where
 from anyshape.lower import Group, describe, lower_group
 from anyshape.lower.analyse.windows import ROOM
+from anyshape.lower.emit.windowed import windows as emitted_windows
 from anyshape.lower.emit.windowed.windows import HALVED
 from anyshape.lower.target import host_target
 from tests.lower.groups import B, Builder
@@ -264,3 +265,53 @@ def test_rows_of_places_fill_a_tile_of_more_rows_than_a_vector_has_lanes(level: 
     group = replace(b.group(), constants={w: values})
     assert "windows of x0" in describe(group)
     check(group, SIZES, fixed={w: values}, target=host_target().limited(level))
+
+
+def results_of_planes(step: int, results: int, dtype: str = "f32") -> Group:
+    """`results` of each plane of x under windows of 3 x 3, each with weights of its own."""
+    b = Builder("results of planes")
+    x, w = b.input([B, 3, H, W], dtype), b.input([3, results, 3, 3], dtype)
+    y = b.tensor([B, 3, results, (H - 1) // step + 1, (W - 1) // step + 1])
+    n, c, m, i, j = b.eqs.indices("i", y.shape)
+    seen, wide = pad(x, 0.0), dtype != "f32"
+
+    def product(p: Any, q: Any) -> Any:
+        factors = seen[n, c, i * step + p - 1, j * step + q - 1], w[c, m, p, q]
+        e, f = (cast(v, F32) for v in factors) if wide else factors
+        return e * f
+
+    b.eqs.define(y[n, c, m, i, j], reduce_("sum", [3, 3], product))
+    b.output(y)
+    return b.group()
+
+
+@LEVELS
+@pytest.mark.parametrize(
+    ("step", "results", "schedule"), [(1, 2, "windows"), (1, 40, "windows"), (2, 8, "windows"), (2, 9, "product")]
+)
+def test_several_results_of_a_plane_are_no_product(step: int, results: int, schedule: str, level: str) -> None:
+    """Rows of a copy, made once for all results, take the place of a product for which each tap would be packed for few results."""
+    native = check(results_of_planes(step, results), SIZES, target=host_target().limited(level))
+    assert native.kernel.schedule == (schedule,)
+
+
+def test_narrow_planes_are_copied_once() -> None:
+    check(results_of_planes(1, 5, "f16"), SIZES, tolerance=1e-3)
+
+
+def test_one_copy_too_few_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy that is taken for twice as many results as are of it gives wrong ones."""
+    group = results_of_planes(1, 5)
+    plain = emitted_windows._copied_once
+
+    def more(*arguments: Any) -> Any:
+        copied, each = plain(*arguments)
+        return copied, arguments[0].f.mul(each, 2)
+
+    once = lower_group(group, host_target()).text
+    monkeypatch.setattr(emitted_windows, "_copied_once", lambda ctx, variables, staged: (variables, None))
+    assert lower_group(group, host_target()).text != once
+    check(group, SIZES)
+    monkeypatch.setattr(emitted_windows, "_copied_once", more)
+    with pytest.raises(AssertionError):
+        check(group, SIZES)

@@ -15,10 +15,12 @@ import anyshape
 from anyshape import ops
 from anyshape.dtypes import parse_dtype
 from anyshape.graph.function import Function
+from anyshape.graph.infer import equations_of, tensors_of
 from anyshape.graph.value import Value
 from anyshape.lower.emit.windowed import taps as emitted_taps
 from anyshape.passes import layouts
 from anyshape.passes.fuse import fuse
+from anyshape.passes.group_equations import GroupEquations
 from anyshape.passes.pipeline import optimise
 from anyshape.passes.steps import KernelStep
 
@@ -204,9 +206,53 @@ def test_groups_of_enough_channels_have_them_last(groups: int, pays: bool) -> No
     )
 
 
-@pytest.mark.parametrize("channels", [(8, 8), (16, 16, 16), (3, 16)])
-def test_transposes_have_to_pay(channels: tuple[int, ...]) -> None:
-    assert "transpose" not in kernels(chain(*channels))
+@pytest.mark.parametrize(
+    ("channels", "pays"), [((8, 8), False), ((3, 16), False), ((16, 16), False), ((16, 16, 16), True)]
+)
+def test_transposes_have_to_pay(channels: tuple[int, ...], pays: bool) -> None:
+    assert ("transpose" in kernels(chain(*channels))) is pays
+
+
+def test_columns_that_fill_no_vectors_are_lost() -> None:
+    """24 channels take as long as 32 where they lie last."""
+    assert "transpose" in kernels(chain(32, 32, 32))
+    assert "transpose" not in kernels(chain(24, 24, 24))
+
+
+@pytest.mark.parametrize(("results", "pays"), [(128, True), (64, True), (32, False), (24, False)])
+def test_windows_of_products_have_them_last_where_each_is_a_product_of_enough_columns(results: int, pays: bool) -> None:
+    """A transposed convolution whose windows are no multiple of the stride: products, whose windows are added up, and interleaved."""
+    numbers = np.random.RandomState(0)
+    x = anyshape.input("x", "f32[b, 64, h, w]")
+    w, bias = (numbers.randn(*shape).astype(np.float32) for shape in ((64, results, 3, 3), (results,)))
+    params: dict[str, Any] = {"strides": [2, 2], "pads": [1] * 4, "output_padding": [1, 1]}
+    network = anyshape.function([x], ops.conv_transpose(x, anyshape.constant(w), anyshape.constant(bias), **params))
+    names = kernels(network)
+    assert (names[0] == "transpose") is pays
+    assert ("transpose" in names[names.index("phase_sums") + 2 :]) is pays
+    for shape in ((2, 64, 5, 4), (1, 64, 1, 1)):
+        argument = numbers.randn(*shape).astype(np.float32)
+        plain = anyshape.compile(network, kernels="interpret")(argument)
+        np.testing.assert_allclose(anyshape.compile(network)(argument), plain, rtol=0, atol=2e-4)
+
+
+@pytest.mark.parametrize(("taps", "terms"), [(1, 0), (2, 4)])
+def test_sums_whose_terms_lie_apart(taps: int, terms: int) -> None:
+    """Each phase has some; what is added up of one plane has none."""
+    x = anyshape.input("x", f"f32[b, 32, {2 * taps}, {2 * taps}, h, w]")
+    f = anyshape.function([x], ops.phase_sums(x, strides=[2, 2], count=[4, 4]))
+    plane = anyshape.input("x", "f32[b, 32, h, w]")
+    pooled = anyshape.function([plane], ops.average_pool(plane, kernel=[3, 3]))
+    assert terms_apart(f) == terms
+    assert terms_apart(pooled) == 0
+
+
+def terms_apart(f: Function) -> int:
+    stated = GroupEquations()
+    (node,) = (n for n in f.nodes if not n.op.view)
+    operands, results = tensors_of(node, stated.tensors)
+    stated.equations[node] = [*equations_of(node, operands, results).equations]
+    return layouts._Layouts(f, stated).terms_apart(node)
 
 
 def test_few_channels_are_gathered_from_where_they_are() -> None:

@@ -141,7 +141,9 @@ class _Text:
             case InMemory(access, constant):
                 return f"{self.access(access)}{' prepacked' if constant is not None else ''}"
             case GatheredRows(value, over, rows) | WindowRows(value, over, rows):
-                return f"({self.spell(value)}) gathered for {_variables(rows, None)} over {_variables(over, None)}"
+                is_read = isinstance(x, GatheredRows) and x.in_place is not None
+                how = "read in place" if is_read else "gathered"
+                return f"({self.spell(value)}) {how} for {_variables(rows, None)} over {_variables(over, None)}"
             case ComputedColumns(value, over) | WindowColumns(value, over):
                 return f"({self.spell(value)}) packed over {', '.join(f'{v} in {v.extent}' for v in over)}"
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from anyshape import failure_report
@@ -25,6 +26,15 @@ LITERAL_BYTES = 256
 """Bytes of a constant whose elements lowering may write into the code; those of larger ones never are."""
 SMALL_BYTES = 1 << 14
 """Bytes of a constant of which lowering may ask whether it is all zeros; zero points of many columns often are."""
+
+
+def is_finite(constant: NDArray[Any]) -> bool:
+    """Whether all elements are finite: least and most are, since they are NaN if any is."""
+    if constant.size == 0 or constant.dtype.kind not in "fV":
+        return True
+    values = constant.astype(np.float32) if constant.dtype.kind == "V" else constant
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(values.min()) and np.isfinite(values.max()))
 
 
 def is_small(a: NDArray[Any]) -> bool:

@@ -17,7 +17,7 @@ from anyshape.equations.builder import Form as EquationForm
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Var
 from anyshape.equations.program import Action, Leave, Let, Order, Put, blocks_of, expressions_of
 from anyshape.kernel_model.contractions import is_of_scales, is_of_zeros
-from anyshape.lower.kernel import LITERAL_BYTES, Group, Origin
+from anyshape.lower.kernel import LITERAL_BYTES, Group, Origin, is_finite
 
 Form = tuple[Any, ...]
 
@@ -25,6 +25,8 @@ Form = tuple[Any, ...]
 def _constant(a: NDArray[Any]) -> Form:
     if a.nbytes <= LITERAL_BYTES:
         return a.shape, a.dtype.name, a.tobytes()
+    if a.dtype.kind in "fV" and a.ndim > 2:
+        return a.shape, a.dtype.name, is_of_scales(a), is_finite(a)
     return a.shape, a.dtype.name, is_of_zeros(a), is_of_scales(a)
 
 

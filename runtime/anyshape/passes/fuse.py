@@ -27,6 +27,7 @@ from anyshape.passes.layouts import channels_last
 from anyshape.passes.outputs_apart import outputs_apart
 from anyshape.passes.parts import takes_parts
 from anyshape.passes.steps import Schedule, stands_alone
+from anyshape.passes.wide_factors import with_wide_factors
 
 MAX_NODES = 40
 """A bound on the size of one kernel: code generation is linear in it, and registers are few."""
@@ -47,7 +48,7 @@ def _fused(f: Function) -> Schedule:
     fusion.grow()
     steps = GroupSteps(fusion.graph, fusion.stated, _fused)
     schedule = Schedule(f, tuple(step for group in fusion.graph.in_order() for step in steps.of(group)))
-    return channels_last(schedule, fusion.stated)
+    return with_wide_factors(channels_last(schedule, fusion.stated))
 
 
 class _Fusion:

@@ -28,12 +28,16 @@ from anyshape.passes.steps import KernelStep, Schedule, ScheduleStep, ViewStep, 
 
 LEAST = 8
 """Channels of a value that are worth being adjacent: of fewer, vectors would be half empty."""
-FASTER, FASTER_PLAIN = 8, 32
-"""A product of gathered rows saves one of so many cycles of a convolution, which takes `LANES` products in each; of one with a single tap,
-which is a product of the image as it lies, less. `python -m benchmarks.layout_costs` prints what it saves."""
-LANES = 32
+FASTER, FASTER_FEW, FASTER_PLAIN = 4, 8, 32
+"""A product of windows saves one of so many cycles of a convolution, which takes `LANES` products in each; of one that reads few channels,
+which stay where they are, less, and of one with a single tap, which is a product of the image as it lies, least. `python -m
+benchmarks.layout_costs` prints what it saves."""
+LANES, COLUMNS = 32, 16
+"""Products in a cycle; and columns of which a part takes as long as all."""
 IN_GROUP = 32
 """Channels of each group's results: of a product with fewer columns every step loads as many elements as it multiplies vectors."""
+APART = 3
+"""A sum saves a cycle for so many of its terms, if each lies in a plane of its own: in rows of images they are read across vectors."""
 TAPS, ALIKE = 25, 6
 """A window whose lanes are channels saves a cycle for so many of its products (`benchmarks.layout_costs` too), with factors of each
 channel: more than one of 3 x 3 needs, since larger ones are as fast along rows; and with factors that are the same for all channels."""
@@ -123,6 +127,8 @@ class _Layouts:
             summed = set(product.summed)
             shared = [k for k, i in enumerate(reads[0].index) if i.free & summed and i.free <= weights.free]
             operand = values.get(reads[0].tensor)
+            if len(own) > 1:  # a window of products for each place: one of them for each channel
+                own = [k for k in own if _counts_in(q.index[k], IN_GROUP)][:1]
             if len(own) != 1 or len(shared) != 1 or operand is None or own[0] == len(q.index) - 1:
                 continue
             work = math.prod(v.extent for v in product.summed if isinstance(v.extent, int))
@@ -132,7 +138,8 @@ class _Layouts:
                 if isinstance(v.extent, int) and v not in reads[0].index[shared[0]].free
             )
             axes = {operand: shared[0]} if _counts(operand, shared[0]) and shared[0] < _rank(operand) - 1 else {}
-            return _Roles(own[0], axes, work / (LANES * (FASTER if taps > 1 else FASTER_PLAIN)))
+            columns = math.prod(_size(v.extent) for v in q.index[own[0]].free & (weights.free - x.free))
+            return _Roles(own[0], axes, work / LANES * _saved_share(taps, bool(axes), columns))
         return None
 
     def windows(self, node: Node) -> _Roles | None:
@@ -164,6 +171,18 @@ class _Layouts:
             if len(products) == 1
             else 0
         )
+
+    def terms_apart(self, node: Node) -> int:
+        """How many terms that lie in planes of their own are summed for an element of the result: a variable of the sum is in several
+        indices of what is read."""
+        sums = [e for q in (self.equations(node) or ((), {}))[0] for e in walk(q.value) if isinstance(e, Reduce)]
+        if len(sums) != 1 or sums[0].kind != "sum":
+            return 0
+        reads = [e for e in walk(sums[0].body) if isinstance(e, Read)]
+        if not any(sum(v in i.free for i in e.index) > 1 for v in sums[0].vars for e in reads):
+            return 0
+        terms = math.prod(v.extent if isinstance(v.extent, int) else 0 for v in sums[0].vars)
+        return terms if terms > 1 else 0
 
     def has_weights(self, node: Node, channels: int) -> bool:
         """Whether the elements that a node sums have constant factors of their own for each channel of the result."""
@@ -240,10 +259,12 @@ class _Layouts:
             roles = self.convolution(n)
             if result in group.axes:
                 axis = group.axes[result]
-                saved = (
-                    roles.saved if roles is not None else self.taps(n) / (TAPS if self.has_weights(n, axis) else ALIKE)
-                )
-                group.saved += saved * _number(result.type.shape, axis)
+                saved = self.terms_apart(n) / APART
+                if roles is not None:
+                    saved = roles.saved
+                elif not saved:
+                    saved = self.taps(n) / (TAPS if self.has_weights(n, axis) else ALIKE)
+                group.saved += saved * _elements(result)
         return group
 
     def at(self, node: Node, group: _LayoutGroup) -> _Roles | None:
@@ -273,6 +294,20 @@ def _is_of_group(i: Expr, alone: Set[Var], known: Set[Var]) -> bool:
     return len(own) == 1 and i.free <= known and (i in own or all(_size(v.extent) >= IN_GROUP for v in own))
 
 
+def _saved_share(taps: int, reads_channels: bool, columns: int) -> float:
+    """What a convolution saves of its cycles. Columns that are no whole vector are lost where its taps would save more than they take."""
+    if taps == 1:
+        return 1 / FASTER_PLAIN
+    if not reads_channels:
+        return 1 / FASTER_FEW
+    return 1 / FASTER - (-(-columns // COLUMNS) * COLUMNS / max(columns, 1) - 1)
+
+
+def _counts_in(i: Expr, least: int) -> bool:
+    """Whether an index is a variable of so many values or more."""
+    return isinstance(i, Var) and _size(i.extent) >= least
+
+
 def _is_at(i: Expr, v: Var) -> bool:
     """Whether an index is a variable, or that plus one of a single value: the channel of a group that has no other."""
     if isinstance(i, Apply) and i.op == "add":
@@ -292,6 +327,11 @@ def _counts(v: Value, axis: int) -> bool:
 
 def _number(shape: Sequence[Size] | None, axis: int) -> int:
     return _size((shape or ())[axis])
+
+
+def _elements(v: Value) -> int:
+    """How many elements a value has at a place of an image, the other axes of known size counted: the phases of a place, or its window."""
+    return math.prod(n if isinstance(n, int) else 1 for n in v.type.shape or ())
 
 
 def _size(n: Size) -> int:
@@ -324,11 +364,11 @@ class _ValueUses:
     def pays(self, group: _LayoutGroup) -> bool:
         """Whether convolutions save more than transposes take, in cycles for a place of an image."""
         spent = 0
-        for v, axis in group.axes.items():
+        for v in group.axes:
             if v.constant is None and v in self.readers | dict.fromkeys(self.results):
                 begins = not self.is_stored(v) and any(_is_of(step, group.nodes) for step in self.readers.get(v, ()))
                 ends = self.is_stored(v) and self.is_read_elsewhere(v)
-                spent += _number(v.type.shape, axis) * (begins + ends)
+                spent += _elements(v) * (begins + ends)
         return group.saved > spent
 
 

@@ -23,16 +23,18 @@ from .spec import (
     RowBody,
     RowsDone,
     Strided,
+    TapRows,
     Tile,
+    WindowDim,
 )
+from .tap_rows import tap_scratch_bytes
 from .tiles import Tiles, panel_bytes, scratch_bytes, tiles_for
 from .words import OperandWords, by_matrix_tiles, panel_steps
 
 __all__ = [
     "ELEMENTS", "SIGN", "Batch", "Codes", "ContractionSpec", "Destination", "Epilogue", "Gathered", "Masks", "OperandWords",
-    "Packed", "Packer", "Pairs", "Prepacked", "RowBody", "RowsDone", "Side", "Strided", "Tile", "Tiles", "add_dot",
-    "by_matrix_tiles",
-    "collected", "digits", "emit_contraction", "emit_panels", "emit_prepack", "emit_word_panels", "multiply_add_words", "narrow",
-    "ones", "packer_of", "pair_words", "panel_bytes", "panel_steps", "per_word", "prepack_b", "prepacked_elements", "resolve",
-    "rounded", "scratch_bytes", "tiles_for", "toucher", "words_of"
+    "Packed", "Packer", "Pairs", "Prepacked", "RowBody", "RowsDone", "Side", "Strided", "TapRows", "Tile", "Tiles", "WindowDim",
+    "add_dot", "by_matrix_tiles", "collected", "digits", "emit_contraction", "emit_panels", "emit_prepack", "emit_word_panels",
+    "multiply_add_words", "narrow", "ones", "packer_of", "pair_words", "panel_bytes", "panel_steps", "per_word", "prepack_b",
+    "prepacked_elements", "resolve", "rounded", "scratch_bytes", "tap_scratch_bytes", "tiles_for", "toucher", "words_of"
 ]  # fmt: skip

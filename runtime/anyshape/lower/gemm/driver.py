@@ -38,7 +38,8 @@ from .matrix_tiles import TALLEST, clear_steps
 from .microkernels import table_name
 from .packing import PACK_ARGUMENTS, pack_name
 from .panels import ColumnPacker, fits_dot, pack_strided, words_in_place
-from .spec import ContractionSpec, Gathered, Packed, Prepacked, Strided, Tile
+from .spec import ContractionSpec, Gathered, Packed, Prepacked, Strided, TapRows, Tile
+from .tap_rows import emit_tap_rows
 from .tiled_rows import RowPacking, matrix_use
 from .tiles import ALIGN, Tiles, tiles_for
 from .widening import called, pays
@@ -46,6 +47,8 @@ from .words import OperandWords
 
 NEAR_TILES = 4
 """Tiles of gathered rows that are written and read at a time where all of B is near: they stay in L1, or close to it."""
+UNEVEN = 16
+"""Batches are uneven where the largest share of them is more than a part of so many larger than it would be."""
 READING = 4
 """Reading a row of A costs a part as much as so many of its products: where columns are shared out, every part reads all rows."""
 
@@ -65,6 +68,9 @@ def emit_contraction(
     """Emit the contraction at the current point of `f`. `scratch` is private to the part. `poll` is emitted once for each stretch of a
     block."""
     tiles = tiles_for(f.target, spec.element)
+    if isinstance(spec.a, TapRows):
+        emit_tap_rows(f, spec, spec.a, scratch, (f.i64(part), f.i64(nparts)), lambda: poll(None))
+        return
     for name in dict.fromkeys(packers_of(spec)):
         f.module.declare(name, VOID, [type_ for _, type_ in PACK_ARGUMENTS])
     _Driver(f, spec, tiles, scratch, poll).emit(f.i64(part), f.i64(nparts))
@@ -187,7 +193,7 @@ class _Driver:
             low = f.binary("udiv", f.mul(total, part), nparts)
             return low, f.binary("udiv", f.mul(total, f.add(part, 1)), nparts)
 
-        by_batch = f.compare("ge", count, nparts)
+        by_batch = self._by_batch(count, nparts)
         by_rows = f.and_(f.not_(by_batch), self._is_tall(nparts))
         by_columns = f.not_(f.or_(by_batch, by_rows))
         batches, heights = share(count), self._shares_of_rows(share)
@@ -201,6 +207,17 @@ class _Driver:
             f.select(by_columns, columns[0], zero),
             f.select(by_columns, columns[1], self.n),
         )
+
+    def _by_batch(self, count: Val, nparts: Val) -> Val:
+        """Whether batches are shared out: where there are enough of them; of few that are not even, and read the panels of a constant, not
+        where there are rows enough for each part."""
+        f, spec = self.f, self.spec
+        enough = f.compare("ge", count, nparts)
+        if not spec.batch or not isinstance(spec.b, Prepacked) or not isinstance(spec.a, Strided):
+            return enough
+        most = f.binary("udiv", f.sub(f.add(count, nparts), 1), nparts)
+        even = f.compare("le", f.mul(f.mul(most, nparts), UNEVEN), f.mul(count, UNEVEN + 1))
+        return f.and_(enough, f.or_(even, f.compare("lt", self.m, f.mul(nparts, self.tiles.rows))))
 
     def _shares_of_rows(self, share: Callable[[Val], tuple[Val, Val]]) -> tuple[Val, Val]:
         """The first row of a part and that of the next one: where matrix tiles multiply, whole tiles of rows but the last."""
@@ -411,7 +428,7 @@ class _Driver:
         if isinstance(spec.a, Packed) or self.a_type != spec.element or not reads:
             self._pack_rows(ops, rows, first, end, row)
             return packed
-        assert ops.a is not None
+        assert ops.a is not None and isinstance(spec.a, Strided)
         outer, inner = f.i64(spec.a.outer), f.i64(spec.a.inner)
         are_words = None
         if spec.words is not None and self._reads_a:

@@ -34,7 +34,16 @@ from .codes import (
     tiled,
 )
 from .matrix_tiles import emit_strip_transposition, emit_tile_kernels
-from .microkernels import WordKernels, emit_keeping, emit_kernels, keeping_name, table_name, tile_columns
+from .microkernels import (
+    WordKernels,
+    adding_name,
+    emit_adding,
+    emit_keeping,
+    emit_kernels,
+    keeping_name,
+    table_name,
+    tile_columns,
+)
 from .packing import emit_pack, emit_pack_all, emit_touch, pack_all_name, pack_name, touch_name
 from .pairs import PACK, TABLE, dot_operands, emit_pack_pairs, emit_pack_rows, multiply_add_pairs, strip_operands
 from .reload_probe import reloads_factors
@@ -64,6 +73,7 @@ def library_module(target: Target, element: Type) -> Module:
         tiles = tiles_for(target, F32)
         emit_kernels(module, tiles, element)
         emit_keeping(module, tiles, element)
+        emit_adding(module, tiles, element)
         emit_pack(module, tiles, element)
         emit_pack(module, tiles, element, element)
         emit_pack_all(module, element)
@@ -96,6 +106,8 @@ def library_module(target: Target, element: Type) -> Module:
         return module
     tiles = tiles_for(target, element)
     emit_kernels(module, tiles)
+    if element.is_float:
+        emit_adding(module, tiles)
     emit_pack(module, tiles)
     emit_pack_all(module, element)
     emit_touch(module, element)
@@ -157,7 +169,7 @@ def _load_emulation(target: Target) -> Loaded:
 def symbols_of(element: Type) -> tuple[str, ...]:
     """The symbols that the library of an element type defines for drivers."""
     if element in STORED:
-        tables = table_name(F32, element), keeping_name(F32, element)
+        tables = table_name(F32, element), keeping_name(F32, element), adding_name(F32, element)
         return (*tables, pack_name(element, F32), pack_name(element), pack_all_name(element))
     if element in CODES:
         return (*map(table_of, (False, True)), *map(pack_codes_name, SIDES), *_moving(element.scalar))
@@ -167,7 +179,7 @@ def symbols_of(element: Type) -> tuple[str, ...]:
         return _tiled_symbols(element)
     if element in MOVED:
         return _moving(element)
-    names = (table_name, pack_name, pack_all_name, touch_name)
+    names = (table_name, *((adding_name,) if element.is_float else ()), pack_name, pack_all_name, touch_name)
     return (*(name(element) for name in names), *_moving(element))
 
 

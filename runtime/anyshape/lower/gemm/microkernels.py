@@ -39,6 +39,11 @@ def keeping_name(element: Type, stored: Type) -> str:
     return f"anyshape_gemm_{_called(element, stored)}_keeping_kernels"
 
 
+def adding_name(element: Type, stored: Type | None = None) -> str:
+    """The name of the table of kernels of one panel, or of its first vector, that add to the sums in memory."""
+    return f"anyshape_gemm_{_called(element, stored)}_adding_kernels"
+
+
 def _called(element: Type, stored: Type | None) -> str:
     return element.suffix if stored is None or stored == element else stored.element
 
@@ -115,6 +120,23 @@ def emit_keeping(module: Module, tiles: Tiles, stored: Type) -> None:
     module.pointer_table(keeping_name(tiles.element, stored), names + one_panel + one_panel)
 
 
+def emit_adding(module: Module, tiles: Tiles, stored: Type | None = None) -> None:
+    """Emits kernels that add to the sums in memory, and their table."""
+    stored = stored or tiles.element
+    prefix = tiles.element.suffix if stored == tiles.element else stored.element
+    names = [""] * table_index(tiles, WIDE, 0)
+    for kind in (FULL, MASKED, NARROW):
+        for rows in range(1, tiles.rows + 1):
+            if kind == MASKED:  # what is prepacked has all columns
+                names[table_index(tiles, kind, rows)] = names[table_index(tiles, FULL, rows)]
+                continue
+            names[table_index(tiles, kind, rows)] = name = f"{_name(prefix, kind, rows)}_adding"
+            vectors = 1 if kind == NARROW else tiles.vectors
+            reloads = stored != tiles.element and reloads_factors(module.target)
+            emit_kernel(module, tiles, name, rows, vectors, kind, stored, reloads=reloads, adds=True)
+    module.pointer_table(adding_name(tiles.element, stored), names)
+
+
 def _name(prefix: str, kind: int, rows: int) -> str:
     return f"{prefix}_{('full', 'masked', 'narrow', 'wide', 'far', 'dot', 'strip')[kind]}_{rows}"
 
@@ -130,9 +152,10 @@ def emit_kernel(
     keeps: bool = False,
     reloads: bool = False,
     step: Step = multiply_add,
+    adds: bool = False,
 ) -> None:
     """Emits one kernel. `keeps`: columns of B are stored widened. `reloads`: each multiply-add loads its element of A; of two vectors of
-    columns, as LLVM distinguishes two kinds of loads."""
+    columns, as LLVM distinguishes two kinds of loads. `adds`: to what there is in memory, from the first products on."""
     masked = kind in (MASKED, NARROW)
 
     with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
@@ -167,11 +190,14 @@ def emit_kernel(
                 following = [f.gep(pointer, step_bytes, I8) for pointer in a_now.values()]
                 loop.next(f.gep(b_now, b_step, stored), *following, *sums)
             totals = loop.results[1 + len(origins) :]
-            with f.if_else(f.compare("eq", chunk.index, 0)) as first:
-                with first.then():
-                    _put(f, tiles, totals, c, c_step, masks, False)
-                with first.otherwise():
-                    _put(f, tiles, totals, c, c_step, masks, True)
+            if adds:
+                _put(f, tiles, totals, c, c_step, masks, True)
+            else:
+                with f.if_else(f.compare("eq", chunk.index, 0)) as first:
+                    with first.then():
+                        _put(f, tiles, totals, c, c_step, masks, False)
+                    with first.otherwise():
+                        _put(f, tiles, totals, c, c_step, masks, True)
             chunk.next(*loop.results[: 1 + len(origins)])
         f.ret()
 

@@ -72,6 +72,37 @@ class Gathered:
     emit: Packer
 
 
+@dataclass(frozen=True, kw_only=True)
+class WindowDim:
+    """One dim of the windows of `TapRows`: element `step * position + spread * tap + offset` of the `size` that there are, position being
+    the index of the rows' variable with the number `position`. Taps are `a` elements of A apart."""
+
+    taps: int
+    a: ValLike
+    position: int | None = None
+    """The number of the rows' variable; None where no tap is ever outside."""
+    step: int = 1
+    spread: int = 1
+    offset: ValLike = 0
+    size: ValLike = 0
+
+
+@dataclass(frozen=True)
+class TapRows:
+    """An A whose rows are windows, read where they lie at each tap that is inside; k counts taps of all dims, then channels, row-major.
+
+    Rows count positions, row-major: of each variable the extent, and how far apart its positions are. At a position and a tap the channels
+    are adjacent. The last dim of the windows moves with the last variable.
+    """
+
+    pointer: Val
+    positions: tuple[tuple[Val, ValLike], ...]
+    dims: tuple[WindowDim, ...]
+    channels: ValLike
+    prepare: Callable[[FunctionBuilder, Tile], None] | None = None
+    """Emitted at the beginning of every batch: it writes what is read."""
+
+
 @dataclass(frozen=True)
 class Batch:
     """One batch loop: its extent, and the stride of each operand (0: shared). `b` is also for Prepacked."""
@@ -117,7 +148,7 @@ class ContractionSpec:
     m: ValLike
     n: ValLike
     k: ValLike
-    a: Strided | Packed | Gathered
+    a: Strided | Packed | Gathered | TapRows
     b: Strided | Prepacked | Packed
     c: Destination | None = None
     epilogue: Epilogue | None = None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.windows import Windows
 from anyshape.lower.gemm import Codes, OperandWords, Side
-from anyshape.lower.ir.dag import Access, DagNode, LoopVar, Reduction
+from anyshape.lower.ir.dag import Access, DagNode, IndexBound, LoopVar, Reduction
 from anyshape.lower.ir.stores import Store
 from anyshape.lower.schedule.distributed import Distributed
 from anyshape.lower.schedule.tree import Scope
@@ -57,6 +57,18 @@ class WindowColumns:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class RowsInPlace:
+    """How rows of windows are read where they lie: `access` reads an element at positions, which are those of `rows`, and taps; `bounds`
+    has for each tap the bound outside of which there are zeros, if it has one. `fill` stores what is read, for each batch, where that is
+    not in memory as it is multiplied."""
+
+    access: Access
+    bounds: tuple[IndexBound | None, ...]
+    rows: tuple[LoopVar, ...]
+    fill: Store | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class GatheredRows:
     """Rows that are computed, a block of them at a time, contiguous along the last of `over`, the variables of which k counts the values,
     row-major; m counts those of `rows`."""
@@ -64,6 +76,8 @@ class GatheredRows:
     value: DagNode
     over: tuple[LoopVar, ...]
     rows: tuple[LoopVar, ...]
+    in_place: RowsInPlace | None = None
+    """Set where they need not be gathered."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

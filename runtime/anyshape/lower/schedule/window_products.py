@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.collapse import Rebuild
-from anyshape.lower.analyse.windows import Windows, product_windows
+from anyshape.lower.analyse.windows import Staged, Windows, product_windows, row_windows
 from anyshape.lower.ir.dag import Access, Dag, DagNode, Load, LoopVar, Reduction, affine, row_major, walk
 from anyshape.lower.ir.stores import Store, below
 from anyshape.lower.ir.terms import NODES
@@ -41,12 +41,23 @@ from anyshape.lower.schedule.products import (
     WindowColumns,
     WindowRows,
 )
+from anyshape.lower.schedule.rows_in_place import rows_in_place
+
+FEW_RESULTS = 8
+"""Results of a plane that are computed row by row though its elements are taken apart by remainder."""
 
 
 def makes_words(reduction: Reduction, windows: Windows[DagNode]) -> bool:
     """Whether taps of a copy of windows can be packed as what the reduction multiplies: words take those of channels that one variable
     counts."""
     return words_of(reduction) is None or len(windows.staged.channels) <= 1
+
+
+def _is_for_rows(staged: Staged, results: LoopVar) -> bool:
+    """Whether windows of one plane have so few results, or so much in common, that rows of them are computed from the copy itself: a
+    product would have each tap packed for few products."""
+    few = isinstance(results.extent, int) and results.extent <= FEW_RESULTS
+    return not staged.channels and (few or all(m.step == 1 for m in staged.moving))
 
 
 def _positions(windows: Windows[DagNode]) -> set[LoopVar]:
@@ -96,6 +107,8 @@ class WindowProducts:
             moved = {n}
             if seen is not None and makes_words(reduction, seen[0]) and not _positions(seen[0]) & a.domain:
                 windows, n = seen
+                if _is_for_rows(windows.staged, m) and isinstance(row_windows(self.dag, stores), Windows):
+                    return None
                 moved = {p.position for p in windows.staged.moving}
             batch = tuple(v for v in stores[0].variables if v is not m and v not in moved)
             operand: ColumnOperand = ComputedColumns(b, over) if windows is None else WindowColumns(b, over, windows)
@@ -174,8 +187,16 @@ class WindowProducts:
             ):  # its channels are not adjacent: a row of them is gathered for many places at once
                 windows, m = seen
                 over, rows = reduction.variables, tuple(p.position for p in windows.staged.moving)
+            a: RowOperand
+            if windows is not None:
+                a = WindowRows(x, over, rows, windows)
+            else:
+                plain, constant = words_of(reduction) is None, self.constants[b.tensor]
+                read = rows_in_place(self.dag, x, over, rows, constant) if plain else None
+                if read is not None and read.rows != rows:
+                    rows, m = read.rows, self._counting(read.rows)
+                a = GatheredRows(x, over, rows, read)
             batch = tuple(v for v in stores[0].variables if v is not columns[0] and v not in rows)
-            a: RowOperand = GatheredRows(x, over, rows) if windows is None else WindowRows(x, over, rows, windows)
             return Product(
                 sum=reduction, a=a, b=InMemory(b, b.tensor), m=m, n=columns[0], k=self._counting(over), batch=batch,
                 stores=tuple(stores), words=words_of(reduction),

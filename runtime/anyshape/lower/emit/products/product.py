@@ -6,6 +6,7 @@ In: a `Product`. Out: the template's loops, and inside them the stores of the pr
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from anyshape import dims
 from anyshape.dims import Size
@@ -27,10 +28,13 @@ from anyshape.lower.schedule.products import (
     InMemory,
     Product,
     RowOperand,
+    RowsInPlace,
     WindowColumns,
 )
 from anyshape.lower.schedule.tree import Loop, Scope, Tried, plan
 
+SHORT = 4
+"""Positions of a line of windows that a call of a micro-kernel needs where its columns come from afar."""
 FEW = 2
 """Rows for which a computed operand is not packed: packing stores and loads each element once, and so few rows use it once or twice."""
 
@@ -72,7 +76,7 @@ class _ProductEmission:
     def run(self, prepacked: Tensor | None) -> None:
         ctx, f, scope = self.ctx, self.ctx.f, self.few_rows()
         if scope is None:
-            self.contract(prepacked)
+            self.contract_lines(prepacked)
             return
         rows = ctx.sizes.of(self.p.m.extent)
         together = self.rows_together()
@@ -85,12 +89,37 @@ class _ProductEmission:
         with ctx.levels.when(f.compare("gt", rows, max(together, default=few)), certain=True):
             self.contract(prepacked)
 
-    def contract(self, prepacked: Tensor | None) -> None:
+    def contract_lines(self, prepacked: Tensor | None) -> None:
+        """Emits the product, of rows that are read in place for lines of enough positions: of a b that comes from afar, each call for a
+        short one waits, and reads it again."""
+        ctx, f, line = self.ctx, self.ctx.f, self.p.rows[-1].extent
+        if not self.reads_in_place or not self.is_far or isinstance(line, int):
+            is_long = not self.is_far or not isinstance(line, int) or line >= SHORT
+            self.contract(prepacked, self.reads_in_place and is_long)
+            return
+        is_short = f.compare("lt", ctx.sizes.of(line), SHORT)
+        for holds, reads in ((is_short, False), (f.not_(is_short), True)):
+            with ctx.memory.freed(), ctx.levels.when(holds, certain=True):
+                self.contract(prepacked, reads)
+
+    @property
+    def reads_in_place(self) -> bool:
+        """Whether rows of windows are read where they lie, and not gathered."""
+        return isinstance(self.p.a, GatheredRows) and self.p.a.in_place is not None and self.block is None
+
+    @property
+    def is_far(self) -> bool:
+        """Whether b is known to be larger than what stays in the second cache."""
+        k, n = self.p.k.extent, self.p.n.extent
+        return isinstance(k, int) and isinstance(n, int) and k * n * self.b_type.bytes > self.tiles.near
+
+    def contract(self, prepacked: Tensor | None, in_place: bool = False) -> None:
+        """Emits the product in one way. `in_place`: rows of windows are read where they lie."""
         ctx, p = self.ctx, self.p
         with ctx.levels.section():
             if p.windows is not None:
                 prepare(ctx, p.windows.staged)
-            spec = self.spec(prepacked)
+            spec = self.spec(prepacked, in_place)
             m = p.m.extent if self.block is None else self.block.most
             widens = spec.widens_b(ctx.f.target)
             sizes = (m, p.n.extent, steps_of(p, ctx.f.target))
@@ -100,6 +129,8 @@ class _ProductEmission:
             gathers = isinstance(p.a, GatheredRows)
             by_tiles = gemm.by_matrix_tiles(p.words, ctx.f.target)
             bytes_ = gemm.scratch_bytes(self.tiles, *sizes, packs, dims.minimum, dims.maximum, block, gathers, by_tiles)
+            if isinstance(spec.a, gemm.TapRows):
+                bytes_ = gemm.tap_scratch_bytes(self.tiles)
             if p.words is not None and p.windows is not None:  # words of channels past the last one
                 bytes_ = bytes_ + len(p.windows.taps) * self.tiles.columns * self.element.bytes
             if p.column_sums is not None:
@@ -166,9 +197,12 @@ class _ProductEmission:
         c = address.coefficient(v)
         return c if isinstance(c, int) and self.ctx.sizes.is_literal(c) else self.ctx.sizes.of(c)
 
-    def step(self, x: RowOperand | ColumnOperand, v: LoopVar) -> Val | int:
+    def step(self, x: RowOperand | ColumnOperand, v: LoopVar, in_place: bool = False) -> Val | int:
         """The distance from one value of a batch variable to the next; what is no place in memory finds its own."""
-        return self.stride(x.access.address, v) if isinstance(x, InMemory) else 0
+        match x:
+            case InMemory(access) | GatheredRows(in_place=RowsInPlace(access)) if isinstance(x, InMemory) or in_place:
+                return self.stride(access.address, v)
+        return 0
 
     def right(self, b: Access, panels: Val | None) -> gemm.Strided:
         k, n = self.p.k, self.p.n
@@ -176,14 +210,44 @@ class _ProductEmission:
             self.start(b.tensor, b.address), self.stride(b.address, k), self.stride(b.address, n), panels
         )
 
-    def spec(self, prepacked: Tensor | None) -> gemm.ContractionSpec:
+    def tap_rows(self, rows: GatheredRows, read: RowsInPlace) -> gemm.TapRows:
+        """The rows as they are read in place at the taps of windows."""
+        size = self.ctx.sizes.of
+        (*taps, along), positions = rows.over, rows.rows
+        address = read.access.address
+        dims = []
+        for tap, bound in zip(taps, read.bounds, strict=True):
+            assert isinstance(tap.extent, int)
+            dim = gemm.WindowDim(taps=tap.extent, a=self.stride(address, tap))
+            if bound is not None:
+                ((position, step),) = [(v, c) for v, c in bound.index.terms if v is not tap]
+                spread = bound.index.coefficient(tap)
+                assert isinstance(step, int) and isinstance(spread, int)
+                offset, extent = size(bound.index.offset), size(bound.extent)
+                dim = replace(
+                    dim, position=positions.index(position), step=step, spread=spread, offset=offset, size=extent
+                )
+            dims.append(dim)
+        if read.fill is not None:
+            self.ctx.memory.place(read.fill.access.tensor)
+        return gemm.TapRows(
+            pointer=self.start(read.access.tensor, address),
+            positions=tuple((size(v.extent), self.stride(address, v)) for v in positions),
+            dims=tuple(dims),
+            channels=size(along.extent),
+            prepare=None if read.fill is None else partial(self.operands.fill, read.fill),
+        )
+
+    def spec(self, prepacked: Tensor | None, in_place: bool) -> gemm.ContractionSpec:
         ctx, p, start, stride = self.ctx, self.p, self.start, self.stride
         size = ctx.sizes.of
-        left: gemm.Strided | gemm.Gathered | gemm.Packed
+        left: gemm.Strided | gemm.Gathered | gemm.Packed | gemm.TapRows
         right: gemm.Strided | gemm.Prepacked | gemm.Packed
         match p.a:
             case InMemory(a):
                 left = gemm.Strided(start(a.tensor, a.address), stride(a.address, p.m), stride(a.address, p.k))
+            case GatheredRows(in_place=RowsInPlace() as read) as rows if in_place:
+                left = self.tap_rows(rows, read)
             case rows:
                 left = self.operands.rows(rows)
         match p.b:
@@ -199,7 +263,7 @@ class _ProductEmission:
             b_step = self.step(p.b, v)
             if prepacked is not None:
                 b_step = size(packed_step(p, v, ctx.f.target))
-            batch.append(gemm.Batch(size(v.extent), self.step(p.a, v), b_step, stride(c, v)))
+            batch.append(gemm.Batch(size(v.extent), self.step(p.a, v, in_place), b_step, stride(c, v)))
         direct = p.is_plain and c.coefficient(p.n) == 1 and p.windows is None and isinstance(p.a, InMemory)
         to = gemm.Destination(start(p.stores[0].access.tensor, c), stride(c, p.m), 1) if direct else None
         return gemm.ContractionSpec(

@@ -22,6 +22,7 @@ from anyshape.lower.emit.values.value import Vector
 from anyshape.lower.emit.windowed.taps import all_inside, are_few, at_taps, tap_bounds
 from anyshape.lower.emit.windowed.windows import fill
 from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, walk
+from anyshape.lower.ir.stores import Store
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import F32, I8, I16, I32, I64, Type, Val, const
 from anyshape.lower.schedule.products import ComputedColumns, GatheredRows, Product, WindowColumns, WindowRows
@@ -103,6 +104,18 @@ class OperandCode:
         return gemm.Packed(
             self._of_taps(places, None if codes is None else codes.a, None), partial(self._stage, a.windows)
         )
+
+    def fill(self, store: Store, f: FunctionBuilder, tile: gemm.Tile) -> None:
+        """Stores what rows are read from in place."""
+        ctx = self.ctx
+        (v,) = store.variables
+
+        def body() -> None:
+            for copy in range(len(ctx.values.copies)):
+                ctx.values.store(store.access, ctx.values.of(store.value, copy), copy)
+
+        with in_batch(ctx, self.p, tile):
+            nest(ctx, [v], body, vector=v, tiers=(4, 1))
 
     def _of_taps(self, places: _WindowVectors, side: gemm.Side | None, total: Tensor | None) -> gemm.Packer:
         """Returns how places of a copy of windows are packed. `side`: what their bytes are, if they are bytes; their sums go to `total`."""

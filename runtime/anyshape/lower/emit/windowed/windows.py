@@ -20,6 +20,7 @@ from anyshape.lower.emit.values.context import KernelContext, Range
 from anyshape.lower.emit.values.value import Vector
 from anyshape.lower.ir.dag import Access, DagNode, IndexBound, LoopVar, Reduction
 from anyshape.lower.ir.inline_values import neutral
+from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.interleaving import separated
 from anyshape.lower.llvm.types import I32, I64, Val, const
 from anyshape.lower.schedule.tree import Loop, Scope
@@ -189,23 +190,52 @@ def over_copied_planes(
     body: Callable[[Sequence[Val]], None],
 ) -> None:
     """Loops over all planes, shared out over the parts: some are copied one after the other, then they are reduced. What has just been
-    stored in pieces would be waited for by the vectors that read it across these. `copy` carries values on from `start`; `body` gets
-    them."""
+    stored in pieces would be waited for by the vectors that read it across these. A copy that several planes of results are of, one
+    behind the other, is made once for all of these. `copy` carries values on from `start`; `body` gets them."""
     f, levels, slot = ctx.f, ctx.levels, staged.slot
     assert slot is not None
     first, last = _share_of_planes(ctx, variables)
     size = ctx.sizes.of(staged.size)
     count = f.smax(f.binary("udiv", const(I64, ROOM), size), 1)
-    with levels.loop(first, last, count) as several:
-        stop = f.smin(f.add(several.index, count), last)
+    copied, each = _copied_once(ctx, variables, staged)
+    if each is not None:
+        first_copy, last_copy = f.binary("udiv", first, each), _ceil_div(f, last, each)
+    else:
+        first_copy, last_copy = first, last
+    with levels.loop(first_copy, last_copy, count) as several:
+        stop = f.smin(f.add(several.index, count), last_copy)
         with levels.loop(several.index, stop, 1, start) as iteration:
-            _bind_plane(ctx, variables, iteration.index)
+            _bind_plane(ctx, copied, iteration.index)
             levels.bind(slot, f.sub(iteration.index, several.index))
             iteration.next(copy(iteration.carried))
-        with levels.loop(several.index, stop, 1) as reduced:
+        begin, end = several.index, stop
+        if each is not None:
+            begin, end = f.smax(f.mul(begin, each), first), f.smin(f.mul(end, each), last)
+        with levels.loop(begin, end, 1) as reduced:
             _bind_plane(ctx, variables, reduced.index)
-            levels.bind(slot, f.sub(reduced.index, several.index))
+            number = reduced.index if each is None else f.binary("udiv", reduced.index, each)
+            levels.bind(slot, f.sub(number, several.index))
             body(iteration.results)
+
+
+def _copied_once(
+    ctx: KernelContext, variables: Sequence[LoopVar], staged: Staged
+) -> tuple[Sequence[LoopVar], Val | None]:
+    """The variables of planes by which copies differ, and how many planes of results have one copy, where these are more than one."""
+    value = staged.value.domain | (frozenset() if staged.outside is None else staged.outside.domain)
+    copied = [*variables]
+    while copied and copied[-1] not in value:
+        copied.pop()
+    if len(copied) == len(variables):
+        return variables, None
+    each = const(I64, 1)
+    for v in variables[len(copied) :]:
+        each = ctx.f.mul(each, ctx.sizes.of(v.extent))
+    return copied, each
+
+
+def _ceil_div(f: FunctionBuilder, a: Val, b: Val) -> Val:
+    return f.binary("udiv", f.add(a, f.sub(b, 1)), b)
 
 
 def prepare(ctx: KernelContext, staged: Staged) -> None:
