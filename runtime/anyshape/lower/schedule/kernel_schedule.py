@@ -31,7 +31,7 @@ from anyshape.lower.schedule.lanes_first import lanes_first, usual_iterations, w
 from anyshape.lower.schedule.products import InMemory, PhaseStep, Product
 from anyshape.lower.schedule.recurrence import Recurrence, RowForm, StepForm, plan_recurrence
 from anyshape.lower.schedule.tree import MOST_STORES, Scope, Usual, components, plan
-from anyshape.lower.schedule.work import cycles, points
+from anyshape.lower.schedule.work import cycles, cycles_of_rows, points
 from anyshape.lower.target import Target
 
 Phase = PhaseStep | Blocked | Recurrence | Ordered | LoweredProcedure
@@ -98,7 +98,7 @@ class KernelSchedule:
     def pieces(self) -> Size | None:
         """The most parts that have work, if that is few."""
         recurrence = next((p for p in self.phases if isinstance(p, Recurrence)), None)
-        if recurrence is None:
+        if recurrence is None or (isinstance(recurrence.form, RowForm) and recurrence.form.variables):
             return None
         return points(recurrence.around) if recurrence.rows is None else recurrence.rows.all
 
@@ -114,6 +114,9 @@ class KernelSchedule:
                     steps.append(p)
                 case Blocked():
                     steps += p.whole
+                case Recurrence(form=RowForm() as form):
+                    step = cycles_of_rows(form.stores, 1 if form.vector is None else lanes)
+                    repeated = repeated + p.positions.extent * step
                 case Recurrence():
                     of_rows = {} if p.rows is None else {p.rows.count: p.rows.all}
                     repeated = repeated + p.positions.extent * substitute(cycles(p.steps, lanes, target), of_rows)
