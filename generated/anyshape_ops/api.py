@@ -1798,7 +1798,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:712
+# specs/ensembles.yaml:715
 @called
 def tree_walks(
     x: Operand,
@@ -1834,7 +1834,7 @@ def tree_walks(
     )[0]
 
 
-# specs/ensembles.yaml:765
+# specs/ensembles.yaml:768
 @called
 def count_grams(
     x: Operand,

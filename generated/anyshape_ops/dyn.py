@@ -608,7 +608,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:712
+# specs/ensembles.yaml:715
 @called
 def tree_walks(
     x: Operand,
@@ -643,7 +643,7 @@ def tree_walks(
     )[0]
 
 
-# specs/ensembles.yaml:765
+# specs/ensembles.yaml:768
 @called
 def count_grams(
     x: Operand,

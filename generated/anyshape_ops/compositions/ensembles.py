@@ -28,28 +28,53 @@ def tree_ensemble_body(c: Composing) -> list[Any]:
     weight = c.input("weight")
     x = c.input("x")
     member = c.input("member")
-    def then1() -> list[Any]:
-        level, fits, first, link, bound_, value = api.tree_slots(
-            feature,
-            split,
-            mode,
-            yes,
-            no,
-            missing,
-            root,
-            start,
-            target,
-            weight,
-            f=c.size("f"),
-            targets=c.size("targets"),
-            source=c.source,
-        )
+    if (bound.how == "sum") or (bound.how == "average"):
 
-        def then2() -> list[Any]:
-            y = api.tree_sums(x, link, bound_, first, value, level, how=bound.how, source=c.source)
+        def then1() -> list[Any]:
+            level, fits, first, link, bound_, value = api.tree_slots(
+                feature,
+                split,
+                mode,
+                yes,
+                no,
+                missing,
+                root,
+                start,
+                target,
+                weight,
+                f=c.size("f"),
+                targets=c.size("targets"),
+                source=c.source,
+            )
+
+            def then2() -> list[Any]:
+                y = api.tree_sums(x, link, bound_, first, value, level, how=bound.how, source=c.source)
+                return [y]
+
+            def other2() -> list[Any]:
+                y = api.tree_walks(
+                    x,
+                    feature,
+                    split,
+                    mode,
+                    yes,
+                    no,
+                    missing,
+                    root,
+                    start,
+                    target,
+                    weight,
+                    member,
+                    targets=c.size("targets"),
+                    how=bound.how,
+                    source=c.source,
+                )
+                return [y]
+
+            (y,) = c.if_(fits, then2, other2)
             return [y]
 
-        def other2() -> list[Any]:
+        def other1() -> list[Any]:
             y = api.tree_walks(
                 x,
                 feature,
@@ -69,10 +94,8 @@ def tree_ensemble_body(c: Composing) -> list[Any]:
             )
             return [y]
 
-        (y,) = c.if_(fits, then2, other2)
-        return [y]
-
-    def other1() -> list[Any]:
+        (y,) = c.if_(c.size("targets <= 16"), then1, other1)
+    else:
         y = api.tree_walks(
             x,
             feature,
@@ -90,20 +113,15 @@ def tree_ensemble_body(c: Composing) -> list[Any]:
             how=bound.how,
             source=c.source,
         )
-        return [y]
-
-    (y,) = c.if_(c.size('targets <= 16 and (how == "sum" or how == "average")'), then1, other1)
     return [y]
 
 
 TREE_ENSEMBLE = Composition(
     build=tree_ensemble_body,
     sizes={
-        'targets <= 16 and (how == "sum" or how == "average")': lambda rule, bound: rule.and_(
-            rules.le(bound.targets, 16), lambda: (bound.how == "sum") or (bound.how == "average")
-        ),
+        "targets <= 16": lambda rule, bound: rules.le(bound.targets, 16),
         "f": lambda rule, bound: bound.f,
         "targets": lambda rule, bound: bound.targets,
     },
-    truths=frozenset(('targets <= 16 and (how == "sum" or how == "average")',)),
+    truths=frozenset(("targets <= 16",)),
 )

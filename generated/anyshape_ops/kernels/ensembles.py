@@ -483,7 +483,7 @@ def tree_sums_kernel(eqs: Equations, bound: Bound) -> None:
     )
 
 
-# specs/ensembles.yaml:712
+# specs/ensembles.yaml:715
 def tree_walks_kernel(eqs: Equations, bound: Bound) -> None:
     m, f, t, e, targets, s, n, how = bound.m, bound.f, bound.t, bound.e, bound.targets, bound.s, bound.n, bound.how
     x = eqs.tensor("x")
@@ -628,10 +628,10 @@ def tree_walks_kernel(eqs: Equations, bound: Bound) -> None:
         with procedure.loop("i", n) as i:
             with procedure.loop("c", targets) as c:
                 procedure.set(checked(y)[i, c], checked(y)[i, c] / cast(rule.max(t, 1), eqs.dtypes["F"]))
-    procedure.end(source="specs/ensembles.yaml:716")
+    procedure.end(source="specs/ensembles.yaml:719")
 
 
-# specs/ensembles.yaml:765
+# specs/ensembles.yaml:768
 def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     p = bound.p
     k = bound.k
@@ -652,12 +652,12 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda a: and_(le(0, starts[a]), le(starts[a], p))),
         ("n-grams begin behind the last of ", p, " items"),
-        "specs/ensembles.yaml:781: all(0 <= starts[a] <= p for a in k) does not hold",
+        "specs/ensembles.yaml:784: all(0 <= starts[a] <= p for a in k) does not hold",
     )
     eqs.demand(
         reduce_("all", [g], lambda a: and_(le(0, places[a]), lt(places[a], size))),
         ("a column is not one of ", size),
-        "specs/ensembles.yaml:782: all(0 <= places[a] < size for a in g) does not hold",
+        "specs/ensembles.yaml:785: all(0 <= places[a] < size for a in g) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -705,4 +705,4 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
                     procedure.set(
                         checked(y)[*b, u], where(gt(checked(y)[*b, u], 0), lambda: checked(factor)[u], lambda: 0)
                     )
-    procedure.end(source="specs/ensembles.yaml:784")
+    procedure.end(source="specs/ensembles.yaml:787")

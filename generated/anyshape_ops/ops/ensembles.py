@@ -247,7 +247,7 @@ DYN_TREE_ENSEMBLE = OpDef(
     source="specs/ensembles.yaml:636",
 )
 
-# specs/ensembles.yaml:712
+# specs/ensembles.yaml:715
 STATIC_TREE_WALKS = OpDef(
     name="tree_walks",
     variant="static",
@@ -274,7 +274,7 @@ STATIC_TREE_WALKS = OpDef(
     relation=relations.tree_walks_relation,
     kernel=kernels.tree_walks_kernel,
     summary="What tree_ensemble gives, one row and one tree after the other, by any comparisons.",
-    source="specs/ensembles.yaml:712",
+    source="specs/ensembles.yaml:715",
 )
 DYN_TREE_WALKS = OpDef(
     name="tree_walks",
@@ -302,10 +302,10 @@ DYN_TREE_WALKS = OpDef(
     relation=relations.tree_walks_relation,
     kernel=kernels.tree_walks_kernel,
     summary="What tree_ensemble gives, one row and one tree after the other, by any comparisons.",
-    source="specs/ensembles.yaml:712",
+    source="specs/ensembles.yaml:715",
 )
 
-# specs/ensembles.yaml:765
+# specs/ensembles.yaml:768
 STATIC_COUNT_GRAMS = OpDef(
     name="count_grams",
     variant="static",
@@ -331,7 +331,7 @@ STATIC_COUNT_GRAMS = OpDef(
         "How often each of some n-grams of integers is in each row, counted in the column that the n-gram "
         "names, plain or weighted."
     ),
-    source="specs/ensembles.yaml:765",
+    source="specs/ensembles.yaml:768",
 )
 DYN_COUNT_GRAMS = OpDef(
     name="count_grams",
@@ -358,5 +358,5 @@ DYN_COUNT_GRAMS = OpDef(
         "How often each of some n-grams of integers is in each row, counted in the column that the n-gram "
         "names, plain or weighted."
     ),
-    source="specs/ensembles.yaml:765",
+    source="specs/ensembles.yaml:768",
 )

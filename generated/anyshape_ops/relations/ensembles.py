@@ -183,10 +183,10 @@ def tree_ensemble_relation(
     e = target[0]
     e = rule.equal(e, weight[0], "e of weight")
     rule.require(gt(targets, 0), lambda: f"{targets} targets")
-    return rule.bind(outputs={"y": Vec((n, targets))}, targets=targets, how=how, f=f)
+    return rule.bind(outputs={"y": Vec((n, targets))}, how=how, targets=targets, f=f)
 
 
-# specs/ensembles.yaml:712
+# specs/ensembles.yaml:715
 def tree_walks_relation(
     rule: Rule,
     *,
@@ -234,7 +234,7 @@ def tree_walks_relation(
     return rule.bind(outputs={"y": Vec((n, targets))}, m=m, f=f, t=t, e=e, targets=targets, s=s, n=n, how=how)
 
 
-# specs/ensembles.yaml:765
+# specs/ensembles.yaml:768
 def count_grams_relation(
     rule: Rule,
     *,

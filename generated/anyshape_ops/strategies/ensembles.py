@@ -1615,7 +1615,7 @@ TREE_ENSEMBLE = Property(
 )
 
 
-# specs/ensembles.yaml:712
+# specs/ensembles.yaml:715
 def tree_walks_case(d: Draw) -> Case:
     n = d.dim("n")
     f = d.dim("f")
@@ -2380,14 +2380,14 @@ TREE_WALKS = Property(
             "specs/ensembles.yaml:295",
         ),
     ),
-    "specs/ensembles.yaml:712",
+    "specs/ensembles.yaml:715",
     asserts=(Refusal(r".* targets", "specs/ensembles.yaml:180"),),
     reference_source="specs/ensembles.yaml:188",
     stepped=True,
 )
 
 
-# specs/ensembles.yaml:765
+# specs/ensembles.yaml:768
 def count_grams_case(d: Draw) -> Case:
     o = d.run("o")
     l = d.dim("l")
@@ -2407,7 +2407,7 @@ def count_grams_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:810
+# specs/ensembles.yaml:813
 def count_grams_reference(
     x: Any, pool: Any, starts: Any, places: Any, weight: Any, size: Any, least: Any, most: Any, skips: Any, mode: Any
 ) -> Any:
@@ -2430,7 +2430,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "skips": 4},
             {"y": Given(value=((1, 1),), dtype="f32")},
             None,
-            "specs/ensembles.yaml:826",
+            "specs/ensembles.yaml:829",
         ),
         Example(
             {
@@ -2443,7 +2443,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "mode": "IDF"},
             {"y": Given(value=((0.5,),), dtype="f32")},
             None,
-            "specs/ensembles.yaml:828",
+            "specs/ensembles.yaml:831",
         ),
         Example(
             {
@@ -2456,7 +2456,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2},
             {"y": Given(value=(2, 2))},
             None,
-            "specs/ensembles.yaml:830",
+            "specs/ensembles.yaml:833",
         ),
         Example(
             {
@@ -2469,7 +2469,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=((1, 0, 0), (2, 0, 0)))},
             None,
-            "specs/ensembles.yaml:832",
+            "specs/ensembles.yaml:835",
         ),
         Example(
             {
@@ -2482,7 +2482,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "IDF"},
             {"y": Given(value=(7, 5))},
             None,
-            "specs/ensembles.yaml:834",
+            "specs/ensembles.yaml:837",
         ),
         Example(
             {
@@ -2495,7 +2495,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "TFIDF"},
             {"y": Given(value=(14, 10))},
             None,
-            "specs/ensembles.yaml:836",
+            "specs/ensembles.yaml:839",
         ),
         Example(
             {
@@ -2508,7 +2508,7 @@ COUNT_GRAMS = Property(
             {"size": -1},
             {},
             "columns",
-            "specs/ensembles.yaml:838",
+            "specs/ensembles.yaml:841",
         ),
         Example(
             {
@@ -2521,7 +2521,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "skips": -1},
             {},
             "skipped",
-            "specs/ensembles.yaml:839",
+            "specs/ensembles.yaml:842",
         ),
         Example(
             {
@@ -2534,7 +2534,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "least": 0},
             {},
             "n-grams of 0 to 1 items",
-            "specs/ensembles.yaml:840",
+            "specs/ensembles.yaml:843",
         ),
         Example(
             {
@@ -2547,7 +2547,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "least": 2},
             {},
             "n-grams of 2 to 1 items",
-            "specs/ensembles.yaml:841",
+            "specs/ensembles.yaml:844",
         ),
         Example(
             {
@@ -2560,7 +2560,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:842",
+            "specs/ensembles.yaml:845",
         ),
         Example(
             {
@@ -2573,7 +2573,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is not one",
-            "specs/ensembles.yaml:843",
+            "specs/ensembles.yaml:846",
         ),
         Example(
             {
@@ -2586,7 +2586,7 @@ COUNT_GRAMS = Property(
             {"size": 2},
             {"y": Given(value=(0, 2))},
             None,
-            "specs/ensembles.yaml:844",
+            "specs/ensembles.yaml:847",
         ),
         Example(
             {
@@ -2599,7 +2599,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:846",
+            "specs/ensembles.yaml:849",
         ),
         Example(
             {
@@ -2612,7 +2612,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:848",
+            "specs/ensembles.yaml:851",
         ),
         Example(
             {
@@ -2625,7 +2625,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2},
             {"y": Given(value=(1, 2, 1))},
             None,
-            "specs/ensembles.yaml:850",
+            "specs/ensembles.yaml:853",
         ),
         Example(
             {
@@ -2638,7 +2638,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:852",
+            "specs/ensembles.yaml:855",
         ),
         Example(
             {
@@ -2651,7 +2651,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "least": 2, "most": 2, "skips": 9},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:855",
+            "specs/ensembles.yaml:858",
         ),
         Example(
             {
@@ -2664,7 +2664,7 @@ COUNT_GRAMS = Property(
             {"size": 0},
             {"y": Given((0,))},
             None,
-            "specs/ensembles.yaml:857",
+            "specs/ensembles.yaml:860",
         ),
         Example(
             {
@@ -2677,7 +2677,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:858",
+            "specs/ensembles.yaml:861",
         ),
         Example(
             {
@@ -2690,15 +2690,15 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is not one",
-            "specs/ensembles.yaml:859",
+            "specs/ensembles.yaml:862",
         ),
     ),
-    "specs/ensembles.yaml:765",
+    "specs/ensembles.yaml:768",
     asserts=(
-        Refusal(r".* columns", "specs/ensembles.yaml:778"),
-        Refusal(r"n\-grams of .* to .* items", "specs/ensembles.yaml:779"),
-        Refusal(r".* skipped", "specs/ensembles.yaml:780"),
+        Refusal(r".* columns", "specs/ensembles.yaml:781"),
+        Refusal(r"n\-grams of .* to .* items", "specs/ensembles.yaml:782"),
+        Refusal(r".* skipped", "specs/ensembles.yaml:783"),
     ),
-    reference_source="specs/ensembles.yaml:810",
+    reference_source="specs/ensembles.yaml:813",
     stepped=True,
 )
