@@ -579,7 +579,7 @@ def tree_slots(
     )
 
 
-# specs/ensembles.yaml:636
+# specs/ensembles.yaml:775
 @called
 def tree_ensemble(
     x: Operand,
@@ -615,7 +615,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:715
+# specs/ensembles.yaml:854
 @called
 def tree_walks(
     x: Operand,
@@ -650,7 +650,7 @@ def tree_walks(
     )[0]
 
 
-# specs/ensembles.yaml:768
+# specs/ensembles.yaml:907
 @called
 def count_grams(
     x: Operand,

@@ -420,7 +420,7 @@ def tree_slots_kernel(eqs: Equations, bound: Bound) -> None:
     procedure.end({bound.d: d}, source="specs/ensembles.yaml:523")
 
 
-# specs/ensembles.yaml:606
+# specs/ensembles.yaml:738
 def tree_sums_kernel(eqs: Equations, bound: Bound) -> None:
     f, m, t, n, d, c, how = bound.f, bound.m, bound.t, bound.n, bound.d, bound.c, bound.how
     x = eqs.tensor("x")
@@ -433,17 +433,17 @@ def tree_sums_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, link[r, 0]), lt(link[r, 0], f))),
         ("a column is not one of ", f),
-        "specs/ensembles.yaml:614: all(0 <= link[r, 0] < f for r in m) does not hold",
+        "specs/ensembles.yaml:746: all(0 <= link[r, 0] < f for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, link[r, 1]), lt(link[r, 1], m))),
         ("a slot is not one of ", m),
-        "specs/ensembles.yaml:615: all(0 <= link[r, 1] < m for r in m) does not hold",
+        "specs/ensembles.yaml:747: all(0 <= link[r, 1] < m for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [t], lambda k: and_(le(0, first[k]), lt(first[k], m))),
         ("a root is not one of ", m, " slots"),
-        "specs/ensembles.yaml:616: all(0 <= first[k] < m for k in t) does not hold",
+        "specs/ensembles.yaml:748: all(0 <= first[k] < m for k in t) does not hold",
     )
     at_ = eqs.scratch("at", parse_dtype("i32"), rules.Vec((n, t, d)))
     next = eqs.scratch("next", parse_dtype("i32"), rules.Vec((n, t, d)))
@@ -452,7 +452,7 @@ def tree_sums_kernel(eqs: Equations, bound: Bound) -> None:
         at_[i, k, s],
         where(eq(s, 0), lambda: cast(first[k], parse_dtype("i32")), lambda: next[i, k, s - 1]),
         s,
-        source="specs/ensembles.yaml:618",
+        source="specs/ensembles.yaml:750",
     )
     i, k, s = eqs.index("i", n), eqs.index("k", t), eqs.index("s", d)
     eqs.step(
@@ -462,28 +462,28 @@ def tree_sums_kernel(eqs: Equations, bound: Bound) -> None:
             ge(x[i, link[at_[i, k, s], 0]] * bound_[at_[i, k, s], 1], bound_[at_[i, k, s], 0]), lambda: 1, lambda: 0
         ),
         s,
-        source="specs/ensembles.yaml:619: link[at[i, k, s], 1], x[i, link[at[i, k, s], 0]], "
+        source="specs/ensembles.yaml:751: link[at[i, k, s], 1], x[i, link[at[i, k, s], 0]], "
         "link[at[i, k, s], 0], bound[at[i, k, s], 1], bound[at[i, k, s], 0]",
     )
     leaf = eqs.scratch("leaf", parse_dtype("i32"), rules.Vec((n, t)))
     i, k = eqs.index("i", n), eqs.index("k", t)
-    eqs.define(leaf[i, k], next[i, k, d - 1], "specs/ensembles.yaml:621")
+    eqs.define(leaf[i, k], next[i, k, d - 1], "specs/ensembles.yaml:753")
     total = eqs.scratch("total", eqs.dtypes["F"], rules.Vec((n, c)))
     i, q = eqs.index("i", n), eqs.index("q", c)
     eqs.define(
         total[i, q],
         reduce_("sum", [t], lambda k: value[leaf[i, k], q]),
-        "specs/ensembles.yaml:622: total[i, q] = sum(value[leaf[i, k], q] for k in t)",
+        "specs/ensembles.yaml:754: total[i, q] = sum(value[leaf[i, k], q] for k in t)",
     )
     i, q = eqs.index("i", n), eqs.index("q", c)
     eqs.define(
         y[i, q],
         total[i, q] / cast(rule.max(t, 1), eqs.dtypes["F"]) if how == "average" else total[i, q],
-        "specs/ensembles.yaml:623",
+        "specs/ensembles.yaml:755",
     )
 
 
-# specs/ensembles.yaml:715
+# specs/ensembles.yaml:854
 def tree_walks_kernel(eqs: Equations, bound: Bound) -> None:
     m, f, t, e, targets, s, n, how = bound.m, bound.f, bound.t, bound.e, bound.targets, bound.s, bound.n, bound.how
     x = eqs.tensor("x")
@@ -628,10 +628,10 @@ def tree_walks_kernel(eqs: Equations, bound: Bound) -> None:
         with procedure.loop("i", n) as i:
             with procedure.loop("c", targets) as c:
                 procedure.set(checked(y)[i, c], checked(y)[i, c] / cast(rule.max(t, 1), eqs.dtypes["F"]))
-    procedure.end(source="specs/ensembles.yaml:719")
+    procedure.end(source="specs/ensembles.yaml:858")
 
 
-# specs/ensembles.yaml:768
+# specs/ensembles.yaml:907
 def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     p = bound.p
     k = bound.k
@@ -652,12 +652,12 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda a: and_(le(0, starts[a]), le(starts[a], p))),
         ("n-grams begin behind the last of ", p, " items"),
-        "specs/ensembles.yaml:784: all(0 <= starts[a] <= p for a in k) does not hold",
+        "specs/ensembles.yaml:923: all(0 <= starts[a] <= p for a in k) does not hold",
     )
     eqs.demand(
         reduce_("all", [g], lambda a: and_(le(0, places[a]), lt(places[a], size))),
         ("a column is not one of ", size),
-        "specs/ensembles.yaml:785: all(0 <= places[a] < size for a in g) does not hold",
+        "specs/ensembles.yaml:924: all(0 <= places[a] < size for a in g) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -705,4 +705,4 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
                     procedure.set(
                         checked(y)[*b, u], where(gt(checked(y)[*b, u], 0), lambda: checked(factor)[u], lambda: 0)
                     )
-    procedure.end(source="specs/ensembles.yaml:787")
+    procedure.end(source="specs/ensembles.yaml:926")

@@ -570,6 +570,717 @@ TREE_SLOTS = Property(
         ),
         Example(
             {
+                "feature": Given(value=(0, 1, 0, 0, 0, 0)),
+                "split": Given(value=(0, 2, 0, -1, 0, 0)),
+                "mode": Given(value=(7, 2, 7, 0, 7, 7)),
+                "yes": Given(value=(0, 0, 0, 4, 0, 0)),
+                "no": Given(value=(0, 3, 0, 5, 0, 0)),
+                "missing": Given(value=(0, 0, 0, 1, 0, 0)),
+                "root": Given(value=(1, 2)),
+                "start": Given(value=(0, 2, 2, 3, 3, 4, 4)),
+                "target": Given(value=(1, 1, 0, 1)),
+                "weight": Given(value=(1, 2, 4, 8)),
+            },
+            {"f": 2, "targets": 2},
+            {
+                "level": Given(value=(1, 1)),
+                "fits": Given(value=True),
+                "first": Given(value=(0, 1)),
+                "link": Given(value=((1, 2), (0, 1), (0, 4), (0, 3), (0, 4), (0, 5), (0, 0)), dtype="i32"),
+                "bound": Given(
+                    value=((2, 1), (inf, 0), (-0.9999999403953552, 1), (inf, 0), (inf, 0), (inf, 0), (0, 0))
+                ),
+                "value": Given(value=((0, 0), (4, 0), (0, 0), (0, 3), (0, 8), (0, 0), (0, 0))),
+            },
+            None,
+            "specs/ensembles.yaml:589",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1, 0, 0)),
+                "split": Given(value=(2, 0, 0)),
+                "mode": Given(value=(0, 7, 7)),
+                "yes": Given(value=(1, 0, 0)),
+                "no": Given(value=(2, 0, 0)),
+                "missing": Given(value=(1, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2)),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(1,)),
+                "fits": Given(value=True),
+                "first": Given(value=(0,)),
+                "link": Given(value=((1, 1), (0, 1), (0, 2), (0, 0)), dtype="i32"),
+                "bound": Given(value=((2.000000238418579, 1), (inf, 0), (inf, 0), (0, 0))),
+                "value": Given(value=((0,), (1,), (2,), (0,))),
+            },
+            None,
+            "specs/ensembles.yaml:596",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1, 0, 0)),
+                "split": Given(value=(2, 0, 0)),
+                "mode": Given(value=(1, 7, 7)),
+                "yes": Given(value=(1, 0, 0)),
+                "no": Given(value=(2, 0, 0)),
+                "missing": Given(value=(0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2)),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(1,)),
+                "fits": Given(value=True),
+                "first": Given(value=(0,)),
+                "link": Given(value=((1, 1), (0, 1), (0, 2), (0, 0)), dtype="i32"),
+                "bound": Given(value=((-1.9999998807907104, -1), (inf, 0), (inf, 0), (0, 0))),
+                "value": Given(value=((0,), (2,), (1,), (0,))),
+            },
+            None,
+            "specs/ensembles.yaml:600",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1, 0, 0)),
+                "split": Given(value=(-2, 0, 0)),
+                "mode": Given(value=(1, 7, 7)),
+                "yes": Given(value=(1, 0, 0)),
+                "no": Given(value=(2, 0, 0)),
+                "missing": Given(value=(1, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2)),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(1,)),
+                "fits": Given(value=True),
+                "first": Given(value=(0,)),
+                "link": Given(value=((1, 1), (0, 1), (0, 2), (0, 0)), dtype="i32"),
+                "bound": Given(value=((-2, 1), (inf, 0), (inf, 0), (0, 0))),
+                "value": Given(value=((0,), (1,), (2,), (0,))),
+            },
+            None,
+            "specs/ensembles.yaml:604",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1, 0, 0)),
+                "split": Given(value=(0, 0, 0)),
+                "mode": Given(value=(2, 7, 7)),
+                "yes": Given(value=(1, 0, 0)),
+                "no": Given(value=(2, 0, 0)),
+                "missing": Given(value=(1, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2)),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(1,)),
+                "fits": Given(value=True),
+                "first": Given(value=(0,)),
+                "link": Given(value=((1, 1), (0, 1), (0, 2), (0, 0)), dtype="i32"),
+                "bound": Given(value=((1.401298464324817e-45, -1), (inf, 0), (inf, 0), (0, 0))),
+                "value": Given(value=((0,), (1,), (2,), (0,))),
+            },
+            None,
+            "specs/ensembles.yaml:609",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1, 0, 0)),
+                "split": Given(value=(-2, 0, 0)),
+                "mode": Given(value=(3, 7, 7)),
+                "yes": Given(value=(1, 0, 0)),
+                "no": Given(value=(2, 0, 0)),
+                "missing": Given(value=(0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2)),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(1,)),
+                "fits": Given(value=True),
+                "first": Given(value=(0,)),
+                "link": Given(value=((1, 1), (0, 1), (0, 2), (0, 0)), dtype="i32"),
+                "bound": Given(value=((-1.9999998807907104, 1), (inf, 0), (inf, 0), (0, 0))),
+                "value": Given(value=((0,), (2,), (1,), (0,))),
+            },
+            None,
+            "specs/ensembles.yaml:613",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1, 0, 0)),
+                "split": Given(value=(3, 0, 0)),
+                "mode": Given(value=(3, 7, 7)),
+                "yes": Given(value=(1, 0, 0)),
+                "no": Given(value=(2, 0, 0)),
+                "missing": Given(value=(1, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2)),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(1,)),
+                "fits": Given(value=True),
+                "first": Given(value=(0,)),
+                "link": Given(value=((1, 1), (0, 1), (0, 2), (0, 0)), dtype="i32"),
+                "bound": Given(value=((-3, -1), (inf, 0), (inf, 0), (0, 0))),
+                "value": Given(value=((0,), (1,), (2,), (0,))),
+            },
+            None,
+            "specs/ensembles.yaml:618",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1, 0, 0)),
+                "split": Given(value=(inf, 0, 0)),
+                "mode": Given(value=(3, 7, 7)),
+                "yes": Given(value=(1, 0, 0)),
+                "no": Given(value=(2, 0, 0)),
+                "missing": Given(value=(0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2)),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(1,)),
+                "fits": Given(value=True),
+                "first": Given(value=(0,)),
+                "link": Given(value=((1, 1), (0, 1), (0, 2), (0, 0)), dtype="i32"),
+                "bound": Given(value=((inf, 0), (inf, 0), (inf, 0), (0, 0))),
+                "value": Given(value=((0,), (2,), (1,), (0,))),
+            },
+            None,
+            "specs/ensembles.yaml:622",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1, 0, 0)),
+                "split": Given(value=(nan, 0, 0)),
+                "mode": Given(value=(1, 7, 7)),
+                "yes": Given(value=(1, 0, 0)),
+                "no": Given(value=(2, 0, 0)),
+                "missing": Given(value=(0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2)),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(1,)),
+                "fits": Given(value=True),
+                "first": Given(value=(0,)),
+                "link": Given(value=((1, 1), (0, 1), (0, 2), (0, 0)), dtype="i32"),
+                "bound": Given(value=((inf, 0), (inf, 0), (inf, 0), (0, 0))),
+                "value": Given(value=((0,), (2,), (1,), (0,))),
+            },
+            None,
+            "specs/ensembles.yaml:627",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1, 0, 0)),
+                "split": Given(value=(nan, 0, 0)),
+                "mode": Given(value=(2, 7, 7)),
+                "yes": Given(value=(1, 0, 0)),
+                "no": Given(value=(2, 0, 0)),
+                "missing": Given(value=(1, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2)),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(1,)),
+                "fits": Given(value=True),
+                "first": Given(value=(0,)),
+                "link": Given(value=((1, 1), (0, 1), (0, 2), (0, 0)), dtype="i32"),
+                "bound": Given(value=((-inf, 1), (inf, 0), (inf, 0), (0, 0))),
+                "value": Given(value=((0,), (1,), (2,), (0,))),
+            },
+            None,
+            "specs/ensembles.yaml:632",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1, 0, 0)),
+                "split": Given(value=(2, 0, 0), dtype="f64"),
+                "mode": Given(value=(0, 7, 7)),
+                "yes": Given(value=(1, 0, 0)),
+                "no": Given(value=(2, 0, 0)),
+                "missing": Given(value=(1, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2), dtype="f64"),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(1,)),
+                "fits": Given(value=True),
+                "first": Given(value=(0,)),
+                "link": Given(value=((1, 1), (0, 1), (0, 2), (0, 0)), dtype="i32"),
+                "bound": Given(value=((2.0000000000000004, 1), (inf, 0), (inf, 0), (0, 0)), dtype="f64"),
+                "value": Given(value=((0,), (1,), (2,), (0,)), dtype="f64"),
+            },
+            None,
+            "specs/ensembles.yaml:637",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1, 0, 0)),
+                "split": Given(value=(2, 0, 0), dtype="f64"),
+                "mode": Given(value=(1, 7, 7)),
+                "yes": Given(value=(1, 0, 0)),
+                "no": Given(value=(2, 0, 0)),
+                "missing": Given(value=(0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2), dtype="f64"),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(1,)),
+                "fits": Given(value=True),
+                "first": Given(value=(0,)),
+                "link": Given(value=((1, 1), (0, 1), (0, 2), (0, 0)), dtype="i32"),
+                "bound": Given(value=((-1.9999999999999998, -1), (inf, 0), (inf, 0), (0, 0)), dtype="f64"),
+                "value": Given(value=((0,), (2,), (1,), (0,)), dtype="f64"),
+            },
+            None,
+            "specs/ensembles.yaml:643",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1, 0, 0)),
+                "split": Given(value=(0, 0, 0), dtype="f64"),
+                "mode": Given(value=(2, 7, 7)),
+                "yes": Given(value=(1, 0, 0)),
+                "no": Given(value=(2, 0, 0)),
+                "missing": Given(value=(1, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2), dtype="f64"),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(1,)),
+                "fits": Given(value=True),
+                "first": Given(value=(0,)),
+                "link": Given(value=((1, 1), (0, 1), (0, 2), (0, 0)), dtype="i32"),
+                "bound": Given(value=((5e-324, -1), (inf, 0), (inf, 0), (0, 0)), dtype="f64"),
+                "value": Given(value=((0,), (1,), (2,), (0,)), dtype="f64"),
+            },
+            None,
+            "specs/ensembles.yaml:649",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1, 0, 0)),
+                "split": Given(value=(-2, 0, 0), dtype="f64"),
+                "mode": Given(value=(3, 7, 7)),
+                "yes": Given(value=(1, 0, 0)),
+                "no": Given(value=(2, 0, 0)),
+                "missing": Given(value=(0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2), dtype="f64"),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(1,)),
+                "fits": Given(value=True),
+                "first": Given(value=(0,)),
+                "link": Given(value=((1, 1), (0, 1), (0, 2), (0, 0)), dtype="i32"),
+                "bound": Given(value=((-1.9999999999999998, 1), (inf, 0), (inf, 0), (0, 0)), dtype="f64"),
+                "value": Given(value=((0,), (2,), (1,), (0,)), dtype="f64"),
+            },
+            None,
+            "specs/ensembles.yaml:654",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1, 0, 0)),
+                "split": Given(value=(inf, 0, 0), dtype="f64"),
+                "mode": Given(value=(3, 7, 7)),
+                "yes": Given(value=(1, 0, 0)),
+                "no": Given(value=(2, 0, 0)),
+                "missing": Given(value=(0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2), dtype="f64"),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(1,)),
+                "fits": Given(value=True),
+                "first": Given(value=(0,)),
+                "link": Given(value=((1, 1), (0, 1), (0, 2), (0, 0)), dtype="i32"),
+                "bound": Given(value=((inf, 0), (inf, 0), (inf, 0), (0, 0)), dtype="f64"),
+                "value": Given(value=((0,), (2,), (1,), (0,)), dtype="f64"),
+            },
+            None,
+            "specs/ensembles.yaml:660",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1, 0, 0)),
+                "split": Given(value=(nan, 0, 0), dtype="f64"),
+                "mode": Given(value=(1, 7, 7)),
+                "yes": Given(value=(1, 0, 0)),
+                "no": Given(value=(2, 0, 0)),
+                "missing": Given(value=(0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2), dtype="f64"),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(1,)),
+                "fits": Given(value=True),
+                "first": Given(value=(0,)),
+                "link": Given(value=((1, 1), (0, 1), (0, 2), (0, 0)), dtype="i32"),
+                "bound": Given(value=((inf, 0), (inf, 0), (inf, 0), (0, 0)), dtype="f64"),
+                "value": Given(value=((0,), (2,), (1,), (0,)), dtype="f64"),
+            },
+            None,
+            "specs/ensembles.yaml:665",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1, 0, 0)),
+                "split": Given(value=(nan, 0, 0), dtype="f64"),
+                "mode": Given(value=(2, 7, 7)),
+                "yes": Given(value=(1, 0, 0)),
+                "no": Given(value=(2, 0, 0)),
+                "missing": Given(value=(1, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2), dtype="f64"),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(1,)),
+                "fits": Given(value=True),
+                "first": Given(value=(0,)),
+                "link": Given(value=((1, 1), (0, 1), (0, 2), (0, 0)), dtype="i32"),
+                "bound": Given(value=((-inf, 1), (inf, 0), (inf, 0), (0, 0)), dtype="f64"),
+                "value": Given(value=((0,), (1,), (2,), (0,)), dtype="f64"),
+            },
+            None,
+            "specs/ensembles.yaml:670",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1, 0, 0)),
+                "split": Given(value=(1, 0, 0)),
+                "mode": Given(value=(4, 7, 7)),
+                "yes": Given(value=(1, 0, 0)),
+                "no": Given(value=(2, 0, 0)),
+                "missing": Given(value=(0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2)),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(0,)),
+                "fits": Given(value=False),
+                "first": Given(value=(0,)),
+                "link": Given(value=((0, 0), (0, 0), (0, 0), (0, 0)), dtype="i32"),
+                "bound": Given(value=((0, 0), (0, 0), (0, 0), (0, 0))),
+                "value": Given(value=((0,), (0,), (0,), (0,))),
+            },
+            None,
+            "specs/ensembles.yaml:675",
+        ),
+        Example(
+            {
+                "feature": Given(value=(0,)),
+                "split": Given(value=(0,)),
+                "mode": Given(value=(7,)),
+                "yes": Given(value=(0,)),
+                "no": Given(value=(0,)),
+                "missing": Given(value=(0,)),
+                "root": Given(value=(0, 0)),
+                "start": Given(value=(0, 1)),
+                "target": Given(value=(0,)),
+                "weight": Given(value=(1,)),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(0,)),
+                "fits": Given(value=False),
+                "first": Given(value=(0, 0)),
+                "link": Given(value=((0, 0), (0, 0)), dtype="i32"),
+                "bound": Given(value=((inf, 0), (0, 0))),
+                "value": Given(value=((1,), (0,))),
+            },
+            None,
+            "specs/ensembles.yaml:679",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1, 0)),
+                "split": Given(value=(1, 0)),
+                "mode": Given(value=(0, 7)),
+                "yes": Given(value=(1, 0)),
+                "no": Given(value=(1, 0)),
+                "missing": Given(value=(0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1)),
+                "target": Given(value=(0,)),
+                "weight": Given(value=(1,)),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(1,)),
+                "fits": Given(value=False),
+                "first": Given(value=(0,)),
+                "link": Given(value=((1, 1), (0, 1), (0, 0)), dtype="i32"),
+                "bound": Given(value=((-1, -1), (inf, 0), (0, 0))),
+                "value": Given(value=((0,), (1,), (0,))),
+            },
+            None,
+            "specs/ensembles.yaml:683",
+        ),
+        Example(
+            {
+                "feature": Given(value=(0,)),
+                "split": Given(value=(0,)),
+                "mode": Given(value=(7,)),
+                "yes": Given(value=(0,)),
+                "no": Given(value=(0,)),
+                "missing": Given(value=(0,)),
+                "root": Given(value=()),
+                "start": Given(value=(0, 1)),
+                "target": Given(value=(0,)),
+                "weight": Given(value=(1,)),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(0,)),
+                "fits": Given(value=True),
+                "first": Given(value=()),
+                "link": Given(value=((0, 0), (0, 0)), dtype="i32"),
+                "bound": Given(value=((0, 0), (0, 0))),
+                "value": Given(value=((0,), (0,))),
+            },
+            None,
+            "specs/ensembles.yaml:687",
+        ),
+        Example(
+            {
+                "feature": Given(value=(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
+                "split": Given(value=(0, 0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0, 7, 0, 0)),
+                "mode": Given(value=(3, 7, 3, 7, 3, 7, 3, 7, 3, 7, 3, 7, 3, 7, 3, 7, 7)),
+                "yes": Given(value=(2, 0, 4, 0, 6, 0, 8, 0, 10, 0, 12, 0, 14, 0, 16, 0, 0)),
+                "no": Given(value=(1, 0, 3, 0, 5, 0, 7, 0, 9, 0, 11, 0, 13, 0, 15, 0, 0)),
+                "missing": Given(value=(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 9)),
+                "target": Given(value=(0, 0, 0, 0, 0, 0, 0, 0, 0)),
+                "weight": Given(value=(1, 2, 3, 4, 5, 6, 7, 8, 9)),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(1, 1, 1, 1, 1, 1, 1, 1)),
+                "fits": Given(value=True),
+                "first": Given(value=(0,)),
+                "link": Given(
+                    value=(
+                        (0, 1),
+                        (0, 1),
+                        (0, 3),
+                        (0, 3),
+                        (0, 5),
+                        (0, 5),
+                        (0, 7),
+                        (0, 7),
+                        (0, 9),
+                        (0, 9),
+                        (0, 11),
+                        (0, 11),
+                        (0, 13),
+                        (0, 13),
+                        (0, 15),
+                        (0, 15),
+                        (0, 16),
+                        (0, 0),
+                    ),
+                    dtype="i32",
+                ),
+                "bound": Given(
+                    value=(
+                        (1.401298464324817e-45, 1),
+                        (inf, 0),
+                        (1.0000001192092896, 1),
+                        (inf, 0),
+                        (2.000000238418579, 1),
+                        (inf, 0),
+                        (3.000000238418579, 1),
+                        (inf, 0),
+                        (4.000000476837158, 1),
+                        (inf, 0),
+                        (5.000000476837158, 1),
+                        (inf, 0),
+                        (6.000000476837158, 1),
+                        (inf, 0),
+                        (7.000000476837158, 1),
+                        (inf, 0),
+                        (inf, 0),
+                        (0, 0),
+                    )
+                ),
+                "value": Given(
+                    value=(
+                        (0,),
+                        (1,),
+                        (0,),
+                        (2,),
+                        (0,),
+                        (3,),
+                        (0,),
+                        (4,),
+                        (0,),
+                        (5,),
+                        (0,),
+                        (6,),
+                        (0,),
+                        (7,),
+                        (0,),
+                        (8,),
+                        (9,),
+                        (0,),
+                    )
+                ),
+            },
+            None,
+            "specs/ensembles.yaml:691",
+        ),
+        Example(
+            {
+                "feature": Given(value=(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
+                "split": Given(value=(0, 0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0, 7, 0, 8, 0, 0)),
+                "mode": Given(value=(3, 7, 3, 7, 3, 7, 3, 7, 3, 7, 3, 7, 3, 7, 3, 7, 3, 7, 7)),
+                "yes": Given(value=(2, 0, 4, 0, 6, 0, 8, 0, 10, 0, 12, 0, 14, 0, 16, 0, 18, 0, 0)),
+                "no": Given(value=(1, 0, 3, 0, 5, 0, 7, 0, 9, 0, 11, 0, 13, 0, 15, 0, 17, 0, 0)),
+                "missing": Given(value=(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 10)),
+                "target": Given(value=(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
+                "weight": Given(value=(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(1, 1, 1, 1, 1, 1, 1, 1, 1)),
+                "fits": Given(value=False),
+                "first": Given(value=(0,)),
+                "link": Given(
+                    value=(
+                        (0, 1),
+                        (0, 1),
+                        (0, 3),
+                        (0, 3),
+                        (0, 5),
+                        (0, 5),
+                        (0, 7),
+                        (0, 7),
+                        (0, 9),
+                        (0, 9),
+                        (0, 11),
+                        (0, 11),
+                        (0, 13),
+                        (0, 13),
+                        (0, 15),
+                        (0, 15),
+                        (0, 17),
+                        (0, 17),
+                        (0, 18),
+                        (0, 0),
+                    ),
+                    dtype="i32",
+                ),
+                "bound": Given(
+                    value=(
+                        (1.401298464324817e-45, 1),
+                        (inf, 0),
+                        (1.0000001192092896, 1),
+                        (inf, 0),
+                        (2.000000238418579, 1),
+                        (inf, 0),
+                        (3.000000238418579, 1),
+                        (inf, 0),
+                        (4.000000476837158, 1),
+                        (inf, 0),
+                        (5.000000476837158, 1),
+                        (inf, 0),
+                        (6.000000476837158, 1),
+                        (inf, 0),
+                        (7.000000476837158, 1),
+                        (inf, 0),
+                        (8.000000953674316, 1),
+                        (inf, 0),
+                        (inf, 0),
+                        (0, 0),
+                    )
+                ),
+                "value": Given(
+                    value=(
+                        (0,),
+                        (1,),
+                        (0,),
+                        (2,),
+                        (0,),
+                        (3,),
+                        (0,),
+                        (4,),
+                        (0,),
+                        (5,),
+                        (0,),
+                        (6,),
+                        (0,),
+                        (7,),
+                        (0,),
+                        (8,),
+                        (0,),
+                        (9,),
+                        (10,),
+                        (0,),
+                    )
+                ),
+            },
+            None,
+            "specs/ensembles.yaml:706",
+        ),
+        Example(
+            {
                 "feature": Given(value=(1,)),
                 "split": Given((1,)),
                 "mode": Given(value=(7,)),
@@ -584,7 +1295,7 @@ TREE_SLOTS = Property(
             {"f": 2, "targets": 0},
             {},
             "0 targets",
-            "specs/ensembles.yaml:589",
+            "specs/ensembles.yaml:721",
         ),
         Example(
             {
@@ -602,7 +1313,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:591",
+            "specs/ensembles.yaml:723",
         ),
         Example(
             {
@@ -620,7 +1331,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "a feature is",
-            "specs/ensembles.yaml:593",
+            "specs/ensembles.yaml:725",
         ),
         Example(
             {
@@ -638,7 +1349,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "a child is",
-            "specs/ensembles.yaml:595",
+            "specs/ensembles.yaml:727",
         ),
         Example(
             {
@@ -656,7 +1367,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "another child",
-            "specs/ensembles.yaml:597",
+            "specs/ensembles.yaml:729",
         ),
         Example(
             {
@@ -674,7 +1385,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "a root is",
-            "specs/ensembles.yaml:599",
+            "specs/ensembles.yaml:731",
         ),
         Example(
             {
@@ -692,7 +1403,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "weights begin",
-            "specs/ensembles.yaml:601",
+            "specs/ensembles.yaml:733",
         ),
         Example(
             {
@@ -710,7 +1421,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "a target is",
-            "specs/ensembles.yaml:603",
+            "specs/ensembles.yaml:735",
         ),
     ),
     "specs/ensembles.yaml:492",
@@ -720,7 +1431,7 @@ TREE_SLOTS = Property(
 )
 
 
-# specs/ensembles.yaml:606
+# specs/ensembles.yaml:738
 def tree_sums_case(d: Draw) -> Case:
     n = d.dim("n")
     f = d.dim("f")
@@ -743,7 +1454,7 @@ def tree_sums_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:624
+# specs/ensembles.yaml:756
 def tree_sums_reference(x: Any, link: Any, bound: Any, first: Any, value: Any, level: Any, how: Any) -> Any:
     return in_slots(x, link, bound, first, value, level, how)
 
@@ -765,7 +1476,7 @@ TREE_SUMS = Property(
             {},
             {"y": Given(value=((5, 1), (6, 2), (5, 1)))},
             None,
-            "specs/ensembles.yaml:626",
+            "specs/ensembles.yaml:758",
         ),
         Example(
             {
@@ -779,7 +1490,21 @@ TREE_SUMS = Property(
             {"how": "average"},
             {"y": Given(value=((5,),))},
             None,
-            "specs/ensembles.yaml:629",
+            "specs/ensembles.yaml:761",
+        ),
+        Example(
+            {
+                "x": Given(value=((0, 0, 7),)),
+                "link": Given(value=((2, 0), (0, 1)), dtype="i32"),
+                "bound": Given(value=((7, 1), (inf, 0))),
+                "first": Given(value=(0, 1)),
+                "value": Given(value=((5,), (6,))),
+                "level": Given((1,)),
+            },
+            {},
+            {"y": Given(value=((12,),))},
+            None,
+            "specs/ensembles.yaml:763",
         ),
         Example(
             {
@@ -793,7 +1518,7 @@ TREE_SUMS = Property(
             {},
             {},
             "no levels",
-            "specs/ensembles.yaml:631",
+            "specs/ensembles.yaml:765",
         ),
         Example(
             {
@@ -807,7 +1532,7 @@ TREE_SUMS = Property(
             {},
             {},
             "a column is",
-            "specs/ensembles.yaml:632",
+            "specs/ensembles.yaml:766",
         ),
         Example(
             {
@@ -821,7 +1546,63 @@ TREE_SUMS = Property(
             {},
             {},
             "a slot is",
-            "specs/ensembles.yaml:633",
+            "specs/ensembles.yaml:767",
+        ),
+        Example(
+            {
+                "x": Given((1, 1)),
+                "link": Given(value=((-1, 0),), dtype="i32"),
+                "bound": Given((1, 2)),
+                "first": Given(value=(0,)),
+                "value": Given((1, 1)),
+                "level": Given((1,)),
+            },
+            {},
+            {},
+            "a column is",
+            "specs/ensembles.yaml:768",
+        ),
+        Example(
+            {
+                "x": Given((1, 1)),
+                "link": Given(value=((1, 0), (0, 1)), dtype="i32"),
+                "bound": Given((2, 2)),
+                "first": Given(value=(0,)),
+                "value": Given((2, 1)),
+                "level": Given((1,)),
+            },
+            {},
+            {},
+            "a column is",
+            "specs/ensembles.yaml:769",
+        ),
+        Example(
+            {
+                "x": Given((1, 1)),
+                "link": Given(value=((0, -1),), dtype="i32"),
+                "bound": Given((1, 2)),
+                "first": Given(value=(0,)),
+                "value": Given((1, 1)),
+                "level": Given((1,)),
+            },
+            {},
+            {},
+            "a slot is",
+            "specs/ensembles.yaml:771",
+        ),
+        Example(
+            {
+                "x": Given((1, 1)),
+                "link": Given(value=((0, 0),), dtype="i32"),
+                "bound": Given((1, 2)),
+                "first": Given(value=(-1,)),
+                "value": Given((1, 1)),
+                "level": Given((1,)),
+            },
+            {},
+            {},
+            "a root is",
+            "specs/ensembles.yaml:772",
         ),
         Example(
             {
@@ -835,16 +1616,16 @@ TREE_SUMS = Property(
             {},
             {},
             "a root is",
-            "specs/ensembles.yaml:634",
+            "specs/ensembles.yaml:773",
         ),
     ),
-    "specs/ensembles.yaml:606",
-    asserts=(Refusal(r"no levels", "specs/ensembles.yaml:613"),),
-    reference_source="specs/ensembles.yaml:624",
+    "specs/ensembles.yaml:738",
+    asserts=(Refusal(r"no levels", "specs/ensembles.yaml:745"),),
+    reference_source="specs/ensembles.yaml:756",
 )
 
 
-# specs/ensembles.yaml:636
+# specs/ensembles.yaml:775
 def tree_ensemble_case(d: Draw) -> Case:
     n = d.dim("n")
     f = d.dim("f")
@@ -1609,13 +2390,13 @@ TREE_ENSEMBLE = Property(
             "specs/ensembles.yaml:295",
         ),
     ),
-    "specs/ensembles.yaml:636",
+    "specs/ensembles.yaml:775",
     asserts=(Refusal(r".* targets", "specs/ensembles.yaml:180"),),
     reference_source="specs/ensembles.yaml:188",
 )
 
 
-# specs/ensembles.yaml:715
+# specs/ensembles.yaml:854
 def tree_walks_case(d: Draw) -> Case:
     n = d.dim("n")
     f = d.dim("f")
@@ -2380,14 +3161,14 @@ TREE_WALKS = Property(
             "specs/ensembles.yaml:295",
         ),
     ),
-    "specs/ensembles.yaml:715",
+    "specs/ensembles.yaml:854",
     asserts=(Refusal(r".* targets", "specs/ensembles.yaml:180"),),
     reference_source="specs/ensembles.yaml:188",
     stepped=True,
 )
 
 
-# specs/ensembles.yaml:768
+# specs/ensembles.yaml:907
 def count_grams_case(d: Draw) -> Case:
     o = d.run("o")
     l = d.dim("l")
@@ -2407,7 +3188,7 @@ def count_grams_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:813
+# specs/ensembles.yaml:952
 def count_grams_reference(
     x: Any, pool: Any, starts: Any, places: Any, weight: Any, size: Any, least: Any, most: Any, skips: Any, mode: Any
 ) -> Any:
@@ -2430,7 +3211,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "skips": 4},
             {"y": Given(value=((1, 1),), dtype="f32")},
             None,
-            "specs/ensembles.yaml:829",
+            "specs/ensembles.yaml:968",
         ),
         Example(
             {
@@ -2443,7 +3224,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "mode": "IDF"},
             {"y": Given(value=((0.5,),), dtype="f32")},
             None,
-            "specs/ensembles.yaml:831",
+            "specs/ensembles.yaml:970",
         ),
         Example(
             {
@@ -2456,7 +3237,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2},
             {"y": Given(value=(2, 2))},
             None,
-            "specs/ensembles.yaml:833",
+            "specs/ensembles.yaml:972",
         ),
         Example(
             {
@@ -2469,7 +3250,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=((1, 0, 0), (2, 0, 0)))},
             None,
-            "specs/ensembles.yaml:835",
+            "specs/ensembles.yaml:974",
         ),
         Example(
             {
@@ -2482,7 +3263,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "IDF"},
             {"y": Given(value=(7, 5))},
             None,
-            "specs/ensembles.yaml:837",
+            "specs/ensembles.yaml:976",
         ),
         Example(
             {
@@ -2495,7 +3276,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "TFIDF"},
             {"y": Given(value=(14, 10))},
             None,
-            "specs/ensembles.yaml:839",
+            "specs/ensembles.yaml:978",
         ),
         Example(
             {
@@ -2508,7 +3289,7 @@ COUNT_GRAMS = Property(
             {"size": -1},
             {},
             "columns",
-            "specs/ensembles.yaml:841",
+            "specs/ensembles.yaml:980",
         ),
         Example(
             {
@@ -2521,7 +3302,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "skips": -1},
             {},
             "skipped",
-            "specs/ensembles.yaml:842",
+            "specs/ensembles.yaml:981",
         ),
         Example(
             {
@@ -2534,7 +3315,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "least": 0},
             {},
             "n-grams of 0 to 1 items",
-            "specs/ensembles.yaml:843",
+            "specs/ensembles.yaml:982",
         ),
         Example(
             {
@@ -2547,7 +3328,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "least": 2},
             {},
             "n-grams of 2 to 1 items",
-            "specs/ensembles.yaml:844",
+            "specs/ensembles.yaml:983",
         ),
         Example(
             {
@@ -2560,7 +3341,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:845",
+            "specs/ensembles.yaml:984",
         ),
         Example(
             {
@@ -2573,7 +3354,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is not one",
-            "specs/ensembles.yaml:846",
+            "specs/ensembles.yaml:985",
         ),
         Example(
             {
@@ -2586,7 +3367,7 @@ COUNT_GRAMS = Property(
             {"size": 2},
             {"y": Given(value=(0, 2))},
             None,
-            "specs/ensembles.yaml:847",
+            "specs/ensembles.yaml:986",
         ),
         Example(
             {
@@ -2599,7 +3380,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:849",
+            "specs/ensembles.yaml:988",
         ),
         Example(
             {
@@ -2612,7 +3393,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:851",
+            "specs/ensembles.yaml:990",
         ),
         Example(
             {
@@ -2625,7 +3406,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2},
             {"y": Given(value=(1, 2, 1))},
             None,
-            "specs/ensembles.yaml:853",
+            "specs/ensembles.yaml:992",
         ),
         Example(
             {
@@ -2638,7 +3419,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:855",
+            "specs/ensembles.yaml:994",
         ),
         Example(
             {
@@ -2651,7 +3432,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "least": 2, "most": 2, "skips": 9},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:858",
+            "specs/ensembles.yaml:997",
         ),
         Example(
             {
@@ -2664,7 +3445,7 @@ COUNT_GRAMS = Property(
             {"size": 0},
             {"y": Given((0,))},
             None,
-            "specs/ensembles.yaml:860",
+            "specs/ensembles.yaml:999",
         ),
         Example(
             {
@@ -2677,7 +3458,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:861",
+            "specs/ensembles.yaml:1000",
         ),
         Example(
             {
@@ -2690,15 +3471,15 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is not one",
-            "specs/ensembles.yaml:862",
+            "specs/ensembles.yaml:1001",
         ),
     ),
-    "specs/ensembles.yaml:768",
+    "specs/ensembles.yaml:907",
     asserts=(
-        Refusal(r".* columns", "specs/ensembles.yaml:781"),
-        Refusal(r"n\-grams of .* to .* items", "specs/ensembles.yaml:782"),
-        Refusal(r".* skipped", "specs/ensembles.yaml:783"),
+        Refusal(r".* columns", "specs/ensembles.yaml:920"),
+        Refusal(r"n\-grams of .* to .* items", "specs/ensembles.yaml:921"),
+        Refusal(r".* skipped", "specs/ensembles.yaml:922"),
     ),
-    reference_source="specs/ensembles.yaml:813",
+    reference_source="specs/ensembles.yaml:952",
     stepped=True,
 )
