@@ -3851,7 +3851,7 @@ def unique(x: Operand, sorted: bool = True, *, source: str = "") -> tuple[Value,
     return call(UNIQUE, [x], {"sorted": sorted}, source)
 
 
-# specs/sorting.yaml:140
+# specs/sorting.yaml:142
 @called
 def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The different slices along one axis, sorted or as they come; where each is first, which one every slice is,
@@ -3862,7 +3862,7 @@ def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "
     return call(UNIQUE_SLICES, [x], {"axis": axis, "sorted": sorted}, source)
 
 
-# specs/sorting.yaml:197
+# specs/sorting.yaml:199
 @called
 def searchsorted(x: Operand, v: Operand, right: bool = False, *, source: str = "") -> Value:
     """How many elements of sorted rows are less than a value, or not greater; the place where it would go among
