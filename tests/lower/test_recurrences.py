@@ -123,19 +123,19 @@ def test_steps_that_look_up_where_the_one_before_leads_take_several_rows(
             np.testing.assert_array_equal(result, expected)
 
 
-@pytest.mark.parametrize("rows", [True, False])
-def test_rows_of_steps_are_worth_threads_and_steps_of_one_row_are_not(rows: bool) -> None:
-    """Work counts by the rows and their positions; a single row is for one part, whatever its length."""
-    if rows:
-        eqs, x, y = scan("f32", backward=False)
-    else:
-        x, y, eqs = tensor("x", "f32", T), tensor("y", "f32", T), Equations("scan", {}, {})
-        s = eqs.index("s", T)
-        eqs.step(y[s], x[s] + where(gt(s, 0), lambda: y[s - 1], 0), s)
+@pytest.mark.parametrize("shape", [(N, T, M), (T, M), (T,)])
+def test_rows_of_steps_are_worth_threads(shape: tuple[Any, ...]) -> None:
+    """Work counts by the rows and their positions, if a loop is around that of the lanes: parts of rows that lie side by side take longer."""
+    x, y, eqs = tensor("x", "f32", *shape), tensor("y", "f32", *shape), Equations("scan", {}, {})
+    index = [eqs.index("i", n) for n in shape]
+    s = index[shape.index(T)]
+    before = where(gt(s, 0), lambda: y[tuple(i - 1 if i is s else i for i in index)], 0)
+    eqs.step(y[tuple(index)], x[tuple(index)] + before, s)
     kernel = lower_group(Group("scan", tuple(eqs.equations), (x,), outputs=(y,)), host_target())
     work = dims.evaluate(kernel.work, {N: 1000, T: 1000, M: 64})
-    assert (work >= 1000 * 1000 * 4) if rows else work == 0
-    assert kernel.pieces is None if rows else kernel.pieces == 1
+    lanes = host_target().vector_bytes // 4
+    assert kernel.pieces == (N if len(shape) == 3 else 1)
+    assert work >= 1000 * 1000 * 64 / lanes if len(shape) == 3 else work == 0
 
 
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])

@@ -98,8 +98,11 @@ class KernelSchedule:
     def pieces(self) -> Size | None:
         """The most parts that have work, if that is few."""
         recurrence = next((p for p in self.phases if isinstance(p, Recurrence)), None)
-        if recurrence is None or (isinstance(recurrence.form, RowForm) and recurrence.form.variables):
-            return None
+        match recurrence:
+            case None:
+                return None
+            case Recurrence(form=RowForm(variables=(outermost, *_), vector=vector)) if outermost is not vector:
+                return outermost.extent
         return points(recurrence.around) if recurrence.rows is None else recurrence.rows.all
 
     def work(self, lanes: int, target: Target) -> Size:
