@@ -1661,7 +1661,7 @@ def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(WHERE, [c, a, b], {}, source)[0]
 
 
-# specs/ensembles.yaml:300
+# specs/ensembles.yaml:301
 @called
 def look_up(x: Operand, keys: Operand, values: Operand, other: Operand, *, source: str = "") -> Value:
     """The value beside each element's first equal in a list of keys, or another value where no key is equal; NaN
@@ -1672,7 +1672,7 @@ def look_up(x: Operand, keys: Operand, values: Operand, other: Operand, *, sourc
     return call(LOOK_UP, [x, keys, values, other], {}, source)[0]
 
 
-# specs/ensembles.yaml:353
+# specs/ensembles.yaml:354
 @called
 def impute(x: Operand, values: Operand, replaced: Operand, *, source: str = "") -> Value:
     """x with a value, NaN perhaps, replaced along its last axis by one value or by one for each column.
@@ -1682,7 +1682,7 @@ def impute(x: Operand, values: Operand, replaced: Operand, *, source: str = "") 
     return call(IMPUTE, [x, values, replaced], {}, source)[0]
 
 
-# specs/ensembles.yaml:376
+# specs/ensembles.yaml:377
 @called
 def tree_links(
     tree: Operand,
@@ -1704,7 +1704,7 @@ def tree_links(
     return call(TREE_LINKS, [tree, node, yes_id, no_id, leaf, target_tree, target_node], {}, source)
 
 
-# specs/ensembles.yaml:492
+# specs/ensembles.yaml:493
 @called
 def tree_slots(
     feature: Operand,
@@ -1740,7 +1740,7 @@ def tree_slots(
     )
 
 
-# specs/ensembles.yaml:738
+# specs/ensembles.yaml:739
 @called
 def tree_sums(
     x: Operand,
@@ -1761,7 +1761,7 @@ def tree_sums(
     return call(TREE_SUMS, [x, link, bound, first, value, level], {"how": how}, source)[0]
 
 
-# specs/ensembles.yaml:775
+# specs/ensembles.yaml:776
 @called
 def tree_ensemble(
     x: Operand,
@@ -1798,7 +1798,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:854
+# specs/ensembles.yaml:855
 @called
 def tree_walks(
     x: Operand,
@@ -1834,7 +1834,7 @@ def tree_walks(
     )[0]
 
 
-# specs/ensembles.yaml:907
+# specs/ensembles.yaml:908
 @called
 def count_grams(
     x: Operand,

@@ -537,7 +537,7 @@ def max_roi_pool(
     return call(DYN_MAX_ROI_POOL, [x, rois, image], {"size": size, "scale": scale}, source)[0]
 
 
-# specs/ensembles.yaml:492
+# specs/ensembles.yaml:493
 @called
 def tree_slots(
     feature: Operand,
@@ -572,7 +572,7 @@ def tree_slots(
     )
 
 
-# specs/ensembles.yaml:775
+# specs/ensembles.yaml:776
 @called
 def tree_ensemble(
     x: Operand,
@@ -608,7 +608,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:854
+# specs/ensembles.yaml:855
 @called
 def tree_walks(
     x: Operand,
@@ -643,7 +643,7 @@ def tree_walks(
     )[0]
 
 
-# specs/ensembles.yaml:907
+# specs/ensembles.yaml:908
 @called
 def count_grams(
     x: Operand,

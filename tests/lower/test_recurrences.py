@@ -125,7 +125,7 @@ def test_steps_that_look_up_where_the_one_before_leads_take_several_rows(
 
 @pytest.mark.parametrize("shape", [(N, T, M), (T, M), (T,)])
 def test_rows_of_steps_are_worth_threads(shape: tuple[Any, ...]) -> None:
-    """Work counts by the rows and their positions, if a loop is around that of the lanes: parts of rows that lie side by side take longer."""
+    """Work counts by the rows and their positions, if a loop is around that of the lanes: parts of rows side by side are slower."""
     x, y, eqs = tensor("x", "f32", *shape), tensor("y", "f32", *shape), Equations("scan", {}, {})
     index = [eqs.index("i", n) for n in shape]
     s = index[shape.index(T)]

@@ -111,7 +111,8 @@ def test_trees_that_do_not_fit_are_walked(why: str) -> None:
         branch = (own % 2 == 0) & (own < m - 1)
         tables |= {
             "feature": own * 0, "split": np.zeros(m, np.float32), "mode": np.where(branch, 0, 7), "missing": own * 0,
-            "yes": np.where(branch, own + 1, own), "no": np.where(branch, own + 2, own), "root": own[:1], "start": np.zeros(m + 1, np.int64),
+            "yes": np.where(branch, own + 1, own), "no": np.where(branch, own + 2, own), "root": own[:1],
+            "start": np.zeros(m + 1, np.int64),
         }  # fmt: skip
     chosen, walked = executables(tables, 3, targets, "max" if why == "largest" else "sum")
     assert "tree_walks" in chosen.disassemble()

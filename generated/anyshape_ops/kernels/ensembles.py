@@ -31,7 +31,7 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound, Rule
 
 
-# specs/ensembles.yaml:300
+# specs/ensembles.yaml:301
 def look_up_kernel(eqs: Equations, bound: Bound) -> None:
     d, n = bound.d, bound.n
     x = eqs.tensor("x")
@@ -50,17 +50,17 @@ def look_up_kernel(eqs: Equations, bound: Bound) -> None:
                 or_(eq(keys[j], x[*i]), and_(ne(keys[j], keys[j]), ne(x[*i], x[*i]))), lambda: j, lambda: n
             ),
         ),
-        "specs/ensembles.yaml:308",
+        "specs/ensembles.yaml:309",
     )
     i = eqs.indices("i", d)
     eqs.define(
         y[*i],
         where(lt(at_[*i], n), lambda: values[clamp(at_[*i], 0, n - 1)], lambda: other[()]),
-        "specs/ensembles.yaml:309: y[*i] = values[clamp(at[*i], 0, n - 1)] if at[*i] < n else other[()]",
+        "specs/ensembles.yaml:310: y[*i] = values[clamp(at[*i], 0, n - 1)] if at[*i] < n else other[()]",
     )
 
 
-# specs/ensembles.yaml:353
+# specs/ensembles.yaml:354
 def impute_kernel(eqs: Equations, bound: Bound) -> None:
     o, n, m = bound.o, bound.n, bound.m
     x, values, replaced, y = eqs.tensor("x"), eqs.tensor("values"), eqs.tensor("replaced"), eqs.tensor("y")
@@ -72,11 +72,11 @@ def impute_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: values[where(rules.eq(m, 1), lambda: 0, lambda: k)],
             lambda: x[*i, k],
         ),
-        "specs/ensembles.yaml:361",
+        "specs/ensembles.yaml:362",
     )
 
 
-# specs/ensembles.yaml:376
+# specs/ensembles.yaml:377
 def tree_links_kernel(eqs: Equations, bound: Bound) -> None:
     m, e = bound.m, bound.e
     tree = eqs.tensor("tree")
@@ -192,10 +192,10 @@ def tree_links_kernel(eqs: Equations, bound: Bound) -> None:
     with procedure.loop("l", e) as l:
         with procedure.range("r", checked(at_)[l] + 1, m + 1) as r:
             procedure.set(checked(start)[r], 1, "add")
-    procedure.end({bound.t: t}, source="specs/ensembles.yaml:385")
+    procedure.end({bound.t: t}, source="specs/ensembles.yaml:386")
 
 
-# specs/ensembles.yaml:492
+# specs/ensembles.yaml:493
 def tree_slots_kernel(eqs: Equations, bound: Bound) -> None:
     m, f, t, e, targets = bound.m, bound.f, bound.t, bound.e, bound.targets
     feature = eqs.tensor("feature")
@@ -211,37 +211,37 @@ def tree_slots_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, mode[r]), lt(mode[r], 8))),
         ("a mode is not within 0..7",),
-        "specs/ensembles.yaml:514: all(0 <= mode[r] < 8 for r in m) does not hold",
+        "specs/ensembles.yaml:515: all(0 <= mode[r] < 8 for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, feature[r]), lt(feature[r], f))),
         ("a feature is not one of ", f),
-        "specs/ensembles.yaml:515: all(0 <= feature[r] < f for r in m) does not hold",
+        "specs/ensembles.yaml:516: all(0 <= feature[r] < f for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, yes[r]), lt(yes[r], m))),
         ("a child is not one of ", m, " rows"),
-        "specs/ensembles.yaml:516: all(0 <= yes[r] < m for r in m) does not hold",
+        "specs/ensembles.yaml:517: all(0 <= yes[r] < m for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, no[r]), lt(no[r], m))),
         ("another child is not one of ", m, " rows"),
-        "specs/ensembles.yaml:517: all(0 <= no[r] < m for r in m) does not hold",
+        "specs/ensembles.yaml:518: all(0 <= no[r] < m for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [t], lambda k: and_(le(0, root[k]), lt(root[k], m))),
         ("a root is not one of ", m, " rows"),
-        "specs/ensembles.yaml:518: all(0 <= root[k] < m for k in t) does not hold",
+        "specs/ensembles.yaml:519: all(0 <= root[k] < m for k in t) does not hold",
     )
     eqs.demand(
         reduce_("all", [m + 1], lambda r: and_(le(0, start[r]), le(start[r], e))),
         ("weights begin behind the last of ", e),
-        "specs/ensembles.yaml:519: all(0 <= start[r] <= e for r in m + 1) does not hold",
+        "specs/ensembles.yaml:520: all(0 <= start[r] <= e for r in m + 1) does not hold",
     )
     eqs.demand(
         reduce_("all", [e], lambda l: and_(le(0, target[l]), lt(target[l], targets))),
         ("a target is not one of ", targets),
-        "specs/ensembles.yaml:520: all(0 <= target[l] < targets for l in e) does not hold",
+        "specs/ensembles.yaml:521: all(0 <= target[l] < targets for l in e) does not hold",
     )
     procedure = eqs.procedure({bound.d: m + 1})
     level = procedure.output("level")
@@ -417,10 +417,10 @@ def tree_slots_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
     )
-    procedure.end({bound.d: d}, source="specs/ensembles.yaml:523")
+    procedure.end({bound.d: d}, source="specs/ensembles.yaml:524")
 
 
-# specs/ensembles.yaml:738
+# specs/ensembles.yaml:739
 def tree_sums_kernel(eqs: Equations, bound: Bound) -> None:
     f, m, t, n, d, c, how = bound.f, bound.m, bound.t, bound.n, bound.d, bound.c, bound.how
     x = eqs.tensor("x")
@@ -433,17 +433,17 @@ def tree_sums_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, link[r, 0]), lt(link[r, 0], f))),
         ("a column is not one of ", f),
-        "specs/ensembles.yaml:746: all(0 <= link[r, 0] < f for r in m) does not hold",
+        "specs/ensembles.yaml:747: all(0 <= link[r, 0] < f for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, link[r, 1]), lt(link[r, 1], m))),
         ("a slot is not one of ", m),
-        "specs/ensembles.yaml:747: all(0 <= link[r, 1] < m for r in m) does not hold",
+        "specs/ensembles.yaml:748: all(0 <= link[r, 1] < m for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [t], lambda k: and_(le(0, first[k]), lt(first[k], m))),
         ("a root is not one of ", m, " slots"),
-        "specs/ensembles.yaml:748: all(0 <= first[k] < m for k in t) does not hold",
+        "specs/ensembles.yaml:749: all(0 <= first[k] < m for k in t) does not hold",
     )
     at_ = eqs.scratch("at", parse_dtype("i32"), rules.Vec((n, t, d)))
     next = eqs.scratch("next", parse_dtype("i32"), rules.Vec((n, t, d)))
@@ -452,7 +452,7 @@ def tree_sums_kernel(eqs: Equations, bound: Bound) -> None:
         at_[i, k, s],
         where(eq(s, 0), lambda: cast(first[k], parse_dtype("i32")), lambda: next[i, k, s - 1]),
         s,
-        source="specs/ensembles.yaml:750",
+        source="specs/ensembles.yaml:751",
     )
     i, k, s = eqs.index("i", n), eqs.index("k", t), eqs.index("s", d)
     eqs.step(
@@ -462,28 +462,28 @@ def tree_sums_kernel(eqs: Equations, bound: Bound) -> None:
             ge(x[i, link[at_[i, k, s], 0]] * bound_[at_[i, k, s], 1], bound_[at_[i, k, s], 0]), lambda: 1, lambda: 0
         ),
         s,
-        source="specs/ensembles.yaml:751: link[at[i, k, s], 1], x[i, link[at[i, k, s], 0]], "
+        source="specs/ensembles.yaml:752: link[at[i, k, s], 1], x[i, link[at[i, k, s], 0]], "
         "link[at[i, k, s], 0], bound[at[i, k, s], 1], bound[at[i, k, s], 0]",
     )
     leaf = eqs.scratch("leaf", parse_dtype("i32"), rules.Vec((n, t)))
     i, k = eqs.index("i", n), eqs.index("k", t)
-    eqs.define(leaf[i, k], next[i, k, d - 1], "specs/ensembles.yaml:753")
+    eqs.define(leaf[i, k], next[i, k, d - 1], "specs/ensembles.yaml:754")
     total = eqs.scratch("total", eqs.dtypes["F"], rules.Vec((n, c)))
     i, q = eqs.index("i", n), eqs.index("q", c)
     eqs.define(
         total[i, q],
         reduce_("sum", [t], lambda k: value[leaf[i, k], q]),
-        "specs/ensembles.yaml:754: total[i, q] = sum(value[leaf[i, k], q] for k in t)",
+        "specs/ensembles.yaml:755: total[i, q] = sum(value[leaf[i, k], q] for k in t)",
     )
     i, q = eqs.index("i", n), eqs.index("q", c)
     eqs.define(
         y[i, q],
         total[i, q] / cast(rule.max(t, 1), eqs.dtypes["F"]) if how == "average" else total[i, q],
-        "specs/ensembles.yaml:755",
+        "specs/ensembles.yaml:756",
     )
 
 
-# specs/ensembles.yaml:854
+# specs/ensembles.yaml:855
 def tree_walks_kernel(eqs: Equations, bound: Bound) -> None:
     m, f, t, e, targets, s, n, how = bound.m, bound.f, bound.t, bound.e, bound.targets, bound.s, bound.n, bound.how
     x = eqs.tensor("x")
@@ -502,37 +502,37 @@ def tree_walks_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, mode[r]), lt(mode[r], 8))),
         ("a mode is not within 0..7",),
-        "specs/ensembles.yaml:181: all(0 <= mode[r] < 8 for r in m) does not hold",
+        "specs/ensembles.yaml:182: all(0 <= mode[r] < 8 for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, feature[r]), lt(feature[r], f))),
         ("a feature is not one of ", f),
-        "specs/ensembles.yaml:182: all(0 <= feature[r] < f for r in m) does not hold",
+        "specs/ensembles.yaml:183: all(0 <= feature[r] < f for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, yes[r]), lt(yes[r], m))),
         ("a child is not one of ", m, " rows"),
-        "specs/ensembles.yaml:183: all(0 <= yes[r] < m for r in m) does not hold",
+        "specs/ensembles.yaml:184: all(0 <= yes[r] < m for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, no[r]), lt(no[r], m))),
         ("another child is not one of ", m, " rows"),
-        "specs/ensembles.yaml:184: all(0 <= no[r] < m for r in m) does not hold",
+        "specs/ensembles.yaml:185: all(0 <= no[r] < m for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [t], lambda k: and_(le(0, root[k]), lt(root[k], m))),
         ("a root is not one of ", m, " rows"),
-        "specs/ensembles.yaml:185: all(0 <= root[k] < m for k in t) does not hold",
+        "specs/ensembles.yaml:186: all(0 <= root[k] < m for k in t) does not hold",
     )
     eqs.demand(
         reduce_("all", [m + 1], lambda r: and_(le(0, start[r]), le(start[r], e))),
         ("weights begin behind the last of ", e),
-        "specs/ensembles.yaml:186: all(0 <= start[r] <= e for r in m + 1) does not hold",
+        "specs/ensembles.yaml:187: all(0 <= start[r] <= e for r in m + 1) does not hold",
     )
     eqs.demand(
         reduce_("all", [e], lambda l: and_(le(0, target[l]), lt(target[l], targets))),
         ("a target is not one of ", targets),
-        "specs/ensembles.yaml:187: all(0 <= target[l] < targets for l in e) does not hold",
+        "specs/ensembles.yaml:188: all(0 <= target[l] < targets for l in e) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -628,10 +628,10 @@ def tree_walks_kernel(eqs: Equations, bound: Bound) -> None:
         with procedure.loop("i", n) as i:
             with procedure.loop("c", targets) as c:
                 procedure.set(checked(y)[i, c], checked(y)[i, c] / cast(rule.max(t, 1), eqs.dtypes["F"]))
-    procedure.end(source="specs/ensembles.yaml:858")
+    procedure.end(source="specs/ensembles.yaml:859")
 
 
-# specs/ensembles.yaml:907
+# specs/ensembles.yaml:908
 def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     p = bound.p
     k = bound.k
@@ -652,12 +652,12 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda a: and_(le(0, starts[a]), le(starts[a], p))),
         ("n-grams begin behind the last of ", p, " items"),
-        "specs/ensembles.yaml:923: all(0 <= starts[a] <= p for a in k) does not hold",
+        "specs/ensembles.yaml:924: all(0 <= starts[a] <= p for a in k) does not hold",
     )
     eqs.demand(
         reduce_("all", [g], lambda a: and_(le(0, places[a]), lt(places[a], size))),
         ("a column is not one of ", size),
-        "specs/ensembles.yaml:924: all(0 <= places[a] < size for a in g) does not hold",
+        "specs/ensembles.yaml:925: all(0 <= places[a] < size for a in g) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -705,4 +705,4 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
                     procedure.set(
                         checked(y)[*b, u], where(gt(checked(y)[*b, u], 0), lambda: checked(factor)[u], lambda: 0)
                     )
-    procedure.end(source="specs/ensembles.yaml:926")
+    procedure.end(source="specs/ensembles.yaml:927")

@@ -24,14 +24,14 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/ensembles.yaml:109
+# specs/ensembles.yaml:110
 def _listed(n: OnnxNode, texts_: Any, tensor_: Any, numbers_: Any) -> Any:
     if texts_ is not None:
         return strings(texts_)
     return vector(tensor_ if tensor_ is not None else numbers_)
 
 
-# specs/ensembles.yaml:115
+# specs/ensembles.yaml:116
 def _looked_up(n: OnnxNode, x_: Any, keys_: Any, values_: Any, other_: Any) -> Any:
     place_: Any
     if length_of(n, keys_) != length_of(n, values_):
@@ -51,14 +51,14 @@ def _looked_up(n: OnnxNode, x_: Any, keys_: Any, values_: Any, other_: Any) -> A
     return api.gather(api.concat((values_, other_), axis=0, source=n.source), place_, axis=0, source=n.source)
 
 
-# specs/ensembles.yaml:125
+# specs/ensembles.yaml:126
 def _in_working_dtype(n: OnnxNode, x_: Any) -> Any:
     return api.cast(
         x_, to=(parse_dtype("f64") if dtype_of(n, x_) == parse_dtype("f64") else parse_dtype("f32")), source=n.source
     )
 
 
-# specs/ensembles.yaml:129
+# specs/ensembles.yaml:130
 def _numbered_trees(
     n: OnnxNode, rows_: Any, target_tree_: Any, target_node_: Any, target_: Any, weight_: Any, targets_: Any, how_: Any
 ) -> Any:
@@ -103,7 +103,7 @@ def _numbered_trees(
     )
 
 
-# specs/ensembles.yaml:141
+# specs/ensembles.yaml:142
 def _base_values(n: OnnxNode, rows_: Any) -> Any:
     if (n.attr("base_values") is None) and (n.attr("base_values_as_tensor") is None):
         return api.cast(scalar(0.0), to=dtype_of(n, rows_), source=n.source)
@@ -112,14 +112,14 @@ def _base_values(n: OnnxNode, rows_: Any) -> Any:
     )
 
 
-# specs/ensembles.yaml:146
+# specs/ensembles.yaml:147
 def _transformed(n: OnnxNode, y_: Any, logistic_: Any, softmaxed_: Any) -> Any:
     if logistic_:
         return api.sigmoid(y_, source=n.source)
     return (api.softmax(y_, axis=-1, source=n.source) if softmaxed_ else y_)
 
 
-# specs/ensembles.yaml:152
+# specs/ensembles.yaml:153
 def _children(n: OnnxNode, ids_: Any, are_leaves_: Any, nodes_: Any) -> Any:
     node_ = api.where(api.less(ids_, nodes_, source=n.source), ids_, scalar(-1), source=n.source)
     leaf_ = api.where(
@@ -135,7 +135,7 @@ def _children(n: OnnxNode, ids_: Any, are_leaves_: Any, nodes_: Any) -> Any:
     return api.where(api.equal(are_leaves_, scalar(0), source=n.source), node_, leaf_, source=n.source)
 
 
-# specs/ensembles.yaml:314
+# specs/ensembles.yaml:315
 def ai_onnx_ml_label_encoder_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     values_: Any
@@ -154,7 +154,7 @@ def ai_onnx_ml_label_encoder_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gather(api.concat((values_, other_), axis=0, source=n.source), place_, axis=0, source=n.source)]
 
 
-# specs/ensembles.yaml:326
+# specs/ensembles.yaml:327
 def ai_onnx_ml_label_encoder_2(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     other_: Any
@@ -170,7 +170,7 @@ def ai_onnx_ml_label_encoder_2(n: OnnxNode) -> Sequence[Value]:
     return [_looked_up(n, n.input(0), keys_, values_, other_)]
 
 
-# specs/ensembles.yaml:334
+# specs/ensembles.yaml:335
 def ai_onnx_ml_label_encoder_4(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     other_: Any
@@ -201,7 +201,7 @@ def ai_onnx_ml_label_encoder_4(n: OnnxNode) -> Sequence[Value]:
     return [_looked_up(n, n.input(0), keys_, values_, other_)]
 
 
-# specs/ensembles.yaml:367
+# specs/ensembles.yaml:368
 def ai_onnx_ml_imputer_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     values_ = vector(
@@ -221,7 +221,7 @@ def ai_onnx_ml_imputer_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:795
+# specs/ensembles.yaml:796
 def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     how_ = (n.attr("aggregate_function", "SUM") or "SUM")
@@ -252,7 +252,7 @@ def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.cast(y_, to=parse_dtype("f32"), source=n.source)]
 
 
-# specs/ensembles.yaml:807
+# specs/ensembles.yaml:808
 def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     place_: Any
@@ -323,7 +323,7 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:833
+# specs/ensembles.yaml:834
 def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     how_ = n.attr("aggregate_function", 1)
@@ -406,7 +406,7 @@ def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:956
+# specs/ensembles.yaml:957
 def tf_idf_vectorizer_9(n: OnnxNode) -> Sequence[Value]:
     items_: Any
     wanted_: Any

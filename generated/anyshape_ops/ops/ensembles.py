@@ -8,7 +8,7 @@ import anyshape_ops.kernels.ensembles as kernels
 import anyshape_ops.relations.ensembles as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/ensembles.yaml:300
+# specs/ensembles.yaml:301
 # look_up: no dyn variant, it has no parameters
 LOOK_UP = OpDef(
     name="look_up",
@@ -28,11 +28,11 @@ LOOK_UP = OpDef(
         "The value beside each element's first equal in a list of keys, or another value where no key is "
         "equal; NaN is found by NaN."
     ),
-    source="specs/ensembles.yaml:300",
+    source="specs/ensembles.yaml:301",
     moves=("V",),
 )
 
-# specs/ensembles.yaml:353
+# specs/ensembles.yaml:354
 # impute: no dyn variant, it has no parameters
 IMPUTE = OpDef(
     name="impute",
@@ -48,10 +48,10 @@ IMPUTE = OpDef(
     relation=relations.impute_relation,
     kernel=kernels.impute_kernel,
     summary="x with a value, NaN perhaps, replaced along its last axis by one value or by one for each column.",
-    source="specs/ensembles.yaml:353",
+    source="specs/ensembles.yaml:354",
 )
 
-# specs/ensembles.yaml:376
+# specs/ensembles.yaml:377
 # tree_links: no dyn variant, it has no parameters
 TREE_LINKS = OpDef(
     name="tree_links",
@@ -80,10 +80,10 @@ TREE_LINKS = OpDef(
         "Rows of the children that nodes name by number, the first row of each tree that is no child, and the"
         " order of weights by row."
     ),
-    source="specs/ensembles.yaml:376",
+    source="specs/ensembles.yaml:377",
 )
 
-# specs/ensembles.yaml:492
+# specs/ensembles.yaml:493
 STATIC_TREE_SLOTS = OpDef(
     name="tree_slots",
     variant="static",
@@ -118,7 +118,7 @@ STATIC_TREE_SLOTS = OpDef(
         "Nodes of trees of comparisons in slots, those of one level side by side; whether that fits these "
         "trees; branches by level."
     ),
-    source="specs/ensembles.yaml:492",
+    source="specs/ensembles.yaml:493",
 )
 DYN_TREE_SLOTS = OpDef(
     name="tree_slots",
@@ -154,11 +154,11 @@ DYN_TREE_SLOTS = OpDef(
         "Nodes of trees of comparisons in slots, those of one level side by side; whether that fits these "
         "trees; branches by level."
     ),
-    source="specs/ensembles.yaml:492",
+    source="specs/ensembles.yaml:493",
     shaping=("f", "targets"),
 )
 
-# specs/ensembles.yaml:738
+# specs/ensembles.yaml:739
 # tree_sums: no dyn variant, it has no parameters that are operands
 TREE_SUMS = OpDef(
     name="tree_sums",
@@ -180,10 +180,10 @@ TREE_SUMS = OpDef(
         "What the leaves add up to that each row of x reaches in trees in slots, for each of some targets; "
         "all trees take as many steps."
     ),
-    source="specs/ensembles.yaml:738",
+    source="specs/ensembles.yaml:739",
 )
 
-# specs/ensembles.yaml:775
+# specs/ensembles.yaml:776
 STATIC_TREE_ENSEMBLE = OpDef(
     name="tree_ensemble",
     variant="static",
@@ -213,7 +213,7 @@ STATIC_TREE_ENSEMBLE = OpDef(
         "Of each row of x what the leaves add up to that it reaches in trees of comparisons, for each of some"
         " targets."
     ),
-    source="specs/ensembles.yaml:775",
+    source="specs/ensembles.yaml:776",
 )
 DYN_TREE_ENSEMBLE = OpDef(
     name="tree_ensemble",
@@ -244,10 +244,10 @@ DYN_TREE_ENSEMBLE = OpDef(
         "Of each row of x what the leaves add up to that it reaches in trees of comparisons, for each of some"
         " targets."
     ),
-    source="specs/ensembles.yaml:775",
+    source="specs/ensembles.yaml:776",
 )
 
-# specs/ensembles.yaml:854
+# specs/ensembles.yaml:855
 STATIC_TREE_WALKS = OpDef(
     name="tree_walks",
     variant="static",
@@ -274,7 +274,7 @@ STATIC_TREE_WALKS = OpDef(
     relation=relations.tree_walks_relation,
     kernel=kernels.tree_walks_kernel,
     summary="What tree_ensemble gives, one row and one tree after the other, by any comparisons.",
-    source="specs/ensembles.yaml:854",
+    source="specs/ensembles.yaml:855",
 )
 DYN_TREE_WALKS = OpDef(
     name="tree_walks",
@@ -302,10 +302,10 @@ DYN_TREE_WALKS = OpDef(
     relation=relations.tree_walks_relation,
     kernel=kernels.tree_walks_kernel,
     summary="What tree_ensemble gives, one row and one tree after the other, by any comparisons.",
-    source="specs/ensembles.yaml:854",
+    source="specs/ensembles.yaml:855",
 )
 
-# specs/ensembles.yaml:907
+# specs/ensembles.yaml:908
 STATIC_COUNT_GRAMS = OpDef(
     name="count_grams",
     variant="static",
@@ -331,7 +331,7 @@ STATIC_COUNT_GRAMS = OpDef(
         "How often each of some n-grams of integers is in each row, counted in the column that the n-gram "
         "names, plain or weighted."
     ),
-    source="specs/ensembles.yaml:907",
+    source="specs/ensembles.yaml:908",
 )
 DYN_COUNT_GRAMS = OpDef(
     name="count_grams",
@@ -358,5 +358,5 @@ DYN_COUNT_GRAMS = OpDef(
         "How often each of some n-grams of integers is in each row, counted in the column that the n-gram "
         "names, plain or weighted."
     ),
-    source="specs/ensembles.yaml:907",
+    source="specs/ensembles.yaml:908",
 )

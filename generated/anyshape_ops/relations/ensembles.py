@@ -8,7 +8,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, eq, ge, gt, le
 
 
-# specs/ensembles.yaml:300
+# specs/ensembles.yaml:301
 def look_up_relation(rule: Rule, *, x: Vec, keys: Vec, values: Vec, other: Vec) -> Bound:
     rule.require(eq(len(keys), 1), lambda: f"keys must have rank 1, got rank {len(keys)}")
     rule.require(eq(len(values), 1), lambda: f"values must have rank 1, got rank {len(values)}")
@@ -20,7 +20,7 @@ def look_up_relation(rule: Rule, *, x: Vec, keys: Vec, values: Vec, other: Vec) 
     return rule.bind(outputs={"y": x}, d=d, n=n)
 
 
-# specs/ensembles.yaml:353
+# specs/ensembles.yaml:354
 def impute_relation(rule: Rule, *, x: Vec, values: Vec, replaced: Vec) -> Bound:
     rule.require(ge(len(x), 1), lambda: f"x must have at least rank 1, got rank {len(x)}")
     rule.require(eq(len(values), 1), lambda: f"values must have rank 1, got rank {len(values)}")
@@ -32,7 +32,7 @@ def impute_relation(rule: Rule, *, x: Vec, values: Vec, replaced: Vec) -> Bound:
     return rule.bind(outputs={"y": x}, o=o, n=n, m=m)
 
 
-# specs/ensembles.yaml:376
+# specs/ensembles.yaml:377
 def tree_links_relation(
     rule: Rule, *, tree: Vec, node: Vec, yes_id: Vec, no_id: Vec, leaf: Vec, target_tree: Vec, target_node: Vec
 ) -> Bound:
@@ -59,7 +59,7 @@ def tree_links_relation(
     )
 
 
-# specs/ensembles.yaml:492
+# specs/ensembles.yaml:493
 def tree_slots_relation(
     rule: Rule,
     *,
@@ -116,7 +116,7 @@ def tree_slots_relation(
     )
 
 
-# specs/ensembles.yaml:738
+# specs/ensembles.yaml:739
 def tree_sums_relation(
     rule: Rule, *, x: Vec, link: Vec, bound: Vec, first: Vec, value: Vec, level: Vec, how: str
 ) -> Bound:
@@ -140,7 +140,7 @@ def tree_sums_relation(
     return rule.bind(outputs={"y": Vec((n, c))}, f=f, m=m, t=t, n=n, d=d, c=c, how=how)
 
 
-# specs/ensembles.yaml:775
+# specs/ensembles.yaml:776
 def tree_ensemble_relation(
     rule: Rule,
     *,
@@ -186,7 +186,7 @@ def tree_ensemble_relation(
     return rule.bind(outputs={"y": Vec((n, targets))}, how=how, targets=targets, f=f)
 
 
-# specs/ensembles.yaml:854
+# specs/ensembles.yaml:855
 def tree_walks_relation(
     rule: Rule,
     *,
@@ -234,7 +234,7 @@ def tree_walks_relation(
     return rule.bind(outputs={"y": Vec((n, targets))}, m=m, f=f, t=t, e=e, targets=targets, s=s, n=n, how=how)
 
 
-# specs/ensembles.yaml:907
+# specs/ensembles.yaml:908
 def count_grams_relation(
     rule: Rule,
     *,

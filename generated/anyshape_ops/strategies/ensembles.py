@@ -23,7 +23,7 @@ def looked_up(x: Any, keys: Any, values: Any, other: Any) -> Any:
     ).reshape(x.shape)
 
 
-# specs/ensembles.yaml:78
+# specs/ensembles.yaml:79
 def linked(tree: Any, node: Any, yes_id: Any, no_id: Any, leaf: Any, target_tree: Any, target_node: Any) -> Any:
     keys = list(zip(tree.tolist(), node.tolist()))
     rows = {key: k for k, key in enumerate(keys) if keys.count(key) == 1}
@@ -37,7 +37,7 @@ def linked(tree: Any, node: Any, yes_id: Any, no_id: Any, leaf: Any, target_tree
     return (yes, no, roots, order, np.searchsorted(at[order], np.arange(len(tree) + 1)))
 
 
-# specs/ensembles.yaml:89
+# specs/ensembles.yaml:90
 def row_of(rows: Any, trees: Any, ids: Any) -> Any:
     return np.array([rows.get(key, -1) for key in zip(trees.tolist(), ids.tolist())], np.int64).reshape(-1)
 
@@ -57,7 +57,8 @@ def slotted(
     f: Any,
     targets: Any,
 ) -> Any:
-    size, kept = (len(mode) + 1, {})
+    size = len(mode) + 1
+    kept: dict[int, tuple[int, int]] = {}
     link, bound = (np.zeros((size, 2), np.int32), np.zeros((size, 2), split.dtype))
     level, value = (np.zeros(size, np.int64), np.zeros((size, targets), np.float64))
     for r in root.tolist():
@@ -94,7 +95,7 @@ def slotted(
     return (level[:d], np.array(fits), first, link, bound, value.astype(weight.dtype))
 
 
-# specs/ensembles.yaml:70
+# specs/ensembles.yaml:71
 def in_slots(x: Any, link: Any, bound: Any, first: Any, value: Any, level: Any, how: Any) -> Any:
     y = np.zeros((len(x), value.shape[1]), np.float64)
     for i, row in enumerate(x):
@@ -153,7 +154,7 @@ def walked(
     return y.astype(x.dtype)
 
 
-# specs/ensembles.yaml:90
+# specs/ensembles.yaml:91
 def n_grams(
     x: Any, pool: Any, starts: Any, places: Any, weight: Any, least: Any, most: Any, skips: Any, size: Any, mode: Any
 ) -> Any:
@@ -176,14 +177,14 @@ def n_grams(
     return y.reshape(*x.shape[:-1], size).astype(np.float32)
 
 
-# specs/ensembles.yaml:300
+# specs/ensembles.yaml:301
 def look_up_case(d: Draw) -> Case:
     d_ = d.run("d")
     n = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("n"))
     return Case({"x": d_, "keys": Vec((n,)), "values": Vec((n,)), "other": Vec(())}, {})
 
 
-# specs/ensembles.yaml:310
+# specs/ensembles.yaml:311
 def look_up_reference(x: Any, keys: Any, values: Any, other: Any) -> Any:
     return looked_up(x, keys, values, other)
 
@@ -203,7 +204,7 @@ LOOK_UP = Property(
             {},
             {"y": Given(value=(1.5, 0.5, -2.0), dtype="f32")},
             None,
-            "specs/ensembles.yaml:347",
+            "specs/ensembles.yaml:348",
         ),
         Example(
             {
@@ -215,23 +216,23 @@ LOOK_UP = Property(
             {},
             {"y": Given(value=(4, 0), dtype="i64")},
             None,
-            "specs/ensembles.yaml:349",
+            "specs/ensembles.yaml:350",
         ),
         Example(
             {"x": Given((2,)), "keys": Given((0,)), "values": Given((0,)), "other": Given(())},
             {},
             {},
             "a list of no keys",
-            "specs/ensembles.yaml:351",
+            "specs/ensembles.yaml:352",
         ),
     ),
-    "specs/ensembles.yaml:300",
-    asserts=(Refusal(r"a list of no keys", "specs/ensembles.yaml:306"),),
-    reference_source="specs/ensembles.yaml:310",
+    "specs/ensembles.yaml:301",
+    asserts=(Refusal(r"a list of no keys", "specs/ensembles.yaml:307"),),
+    reference_source="specs/ensembles.yaml:311",
 )
 
 
-# specs/ensembles.yaml:353
+# specs/ensembles.yaml:354
 def impute_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -239,7 +240,7 @@ def impute_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n)), "values": Vec((m,)), "replaced": Vec(())}, {})
 
 
-# specs/ensembles.yaml:363
+# specs/ensembles.yaml:364
 def impute_reference(x: Any, values: Any, replaced: Any) -> Any:
     return np.where((x == replaced) | (x != x) & (replaced != replaced), values, x)
 
@@ -258,30 +259,30 @@ IMPUTE = Property(
             {},
             {"y": Given(value=((1, 6), (5, 2)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:371",
+            "specs/ensembles.yaml:372",
         ),
         Example(
             {"x": Given(value=(1, 0)), "values": Given(value=(7,)), "replaced": Given(value=0)},
             {},
             {"y": Given(value=(1, 7))},
             None,
-            "specs/ensembles.yaml:373",
+            "specs/ensembles.yaml:374",
         ),
         Example(
             {"x": Given((2, 3)), "values": Given((2,)), "replaced": Given(())},
             {},
             {},
             "values for",
-            "specs/ensembles.yaml:374",
+            "specs/ensembles.yaml:375",
         ),
     ),
-    "specs/ensembles.yaml:353",
-    asserts=(Refusal(r".* values for .* columns", "specs/ensembles.yaml:359"),),
-    reference_source="specs/ensembles.yaml:363",
+    "specs/ensembles.yaml:354",
+    asserts=(Refusal(r".* values for .* columns", "specs/ensembles.yaml:360"),),
+    reference_source="specs/ensembles.yaml:364",
 )
 
 
-# specs/ensembles.yaml:376
+# specs/ensembles.yaml:377
 def tree_links_case(d: Draw) -> Case:
     m = d.dim("m")
     e = d.dim("e")
@@ -299,7 +300,7 @@ def tree_links_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:451
+# specs/ensembles.yaml:452
 def tree_links_reference(
     tree: Any, node: Any, yes_id: Any, no_id: Any, leaf: Any, target_tree: Any, target_node: Any
 ) -> Any:
@@ -330,7 +331,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 1, 1)),
             },
             None,
-            "specs/ensembles.yaml:454",
+            "specs/ensembles.yaml:455",
         ),
         Example(
             {
@@ -351,7 +352,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 1, 1, 1)),
             },
             None,
-            "specs/ensembles.yaml:457",
+            "specs/ensembles.yaml:458",
         ),
         Example(
             {
@@ -372,7 +373,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 1, 2, 3)),
             },
             None,
-            "specs/ensembles.yaml:460",
+            "specs/ensembles.yaml:461",
         ),
         Example(
             {
@@ -393,7 +394,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 0, 1, 1, 1, 2, 3, 3, 3)),
             },
             None,
-            "specs/ensembles.yaml:472",
+            "specs/ensembles.yaml:473",
         ),
         Example(
             {
@@ -414,7 +415,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(3, 3, 3, 3, 3, 3)),
             },
             None,
-            "specs/ensembles.yaml:477",
+            "specs/ensembles.yaml:478",
         ),
         Example(
             {
@@ -435,7 +436,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 3, 4)),
             },
             None,
-            "specs/ensembles.yaml:481",
+            "specs/ensembles.yaml:482",
         ),
         Example(
             {
@@ -456,7 +457,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 0, 0, 0, 0)),
             },
             None,
-            "specs/ensembles.yaml:484",
+            "specs/ensembles.yaml:485",
         ),
         Example(
             {
@@ -477,16 +478,16 @@ TREE_LINKS = Property(
                 "start": Given(value=(1, 1, 1, 1, 1)),
             },
             None,
-            "specs/ensembles.yaml:488",
+            "specs/ensembles.yaml:489",
         ),
     ),
-    "specs/ensembles.yaml:376",
-    reference_source="specs/ensembles.yaml:451",
+    "specs/ensembles.yaml:377",
+    reference_source="specs/ensembles.yaml:452",
     stepped=True,
 )
 
 
-# specs/ensembles.yaml:492
+# specs/ensembles.yaml:493
 def tree_slots_case(d: Draw) -> Case:
     m = d.dim("m")
     t = d.dim("t")
@@ -520,7 +521,7 @@ def tree_slots_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:582
+# specs/ensembles.yaml:583
 def tree_slots_reference(
     feature: Any,
     split: Any,
@@ -566,7 +567,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (6,), (5,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:584",
+            "specs/ensembles.yaml:585",
         ),
         Example(
             {
@@ -593,7 +594,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0, 0), (4, 0), (0, 0), (0, 3), (0, 8), (0, 0), (0, 0))),
             },
             None,
-            "specs/ensembles.yaml:589",
+            "specs/ensembles.yaml:590",
         ),
         Example(
             {
@@ -618,7 +619,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (1,), (2,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:596",
+            "specs/ensembles.yaml:597",
         ),
         Example(
             {
@@ -643,7 +644,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (2,), (1,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:600",
+            "specs/ensembles.yaml:601",
         ),
         Example(
             {
@@ -668,7 +669,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (1,), (2,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:604",
+            "specs/ensembles.yaml:605",
         ),
         Example(
             {
@@ -693,7 +694,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (1,), (2,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:609",
+            "specs/ensembles.yaml:610",
         ),
         Example(
             {
@@ -718,7 +719,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (2,), (1,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:613",
+            "specs/ensembles.yaml:614",
         ),
         Example(
             {
@@ -743,7 +744,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (1,), (2,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:618",
+            "specs/ensembles.yaml:619",
         ),
         Example(
             {
@@ -768,7 +769,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (2,), (1,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:622",
+            "specs/ensembles.yaml:623",
         ),
         Example(
             {
@@ -793,7 +794,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (2,), (1,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:627",
+            "specs/ensembles.yaml:628",
         ),
         Example(
             {
@@ -818,7 +819,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (1,), (2,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:632",
+            "specs/ensembles.yaml:633",
         ),
         Example(
             {
@@ -843,7 +844,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (1,), (2,), (0,)), dtype="f64"),
             },
             None,
-            "specs/ensembles.yaml:637",
+            "specs/ensembles.yaml:638",
         ),
         Example(
             {
@@ -868,7 +869,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (2,), (1,), (0,)), dtype="f64"),
             },
             None,
-            "specs/ensembles.yaml:643",
+            "specs/ensembles.yaml:644",
         ),
         Example(
             {
@@ -893,7 +894,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (1,), (2,), (0,)), dtype="f64"),
             },
             None,
-            "specs/ensembles.yaml:649",
+            "specs/ensembles.yaml:650",
         ),
         Example(
             {
@@ -918,7 +919,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (2,), (1,), (0,)), dtype="f64"),
             },
             None,
-            "specs/ensembles.yaml:654",
+            "specs/ensembles.yaml:655",
         ),
         Example(
             {
@@ -943,7 +944,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (2,), (1,), (0,)), dtype="f64"),
             },
             None,
-            "specs/ensembles.yaml:660",
+            "specs/ensembles.yaml:661",
         ),
         Example(
             {
@@ -968,7 +969,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (2,), (1,), (0,)), dtype="f64"),
             },
             None,
-            "specs/ensembles.yaml:665",
+            "specs/ensembles.yaml:666",
         ),
         Example(
             {
@@ -993,7 +994,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (1,), (2,), (0,)), dtype="f64"),
             },
             None,
-            "specs/ensembles.yaml:670",
+            "specs/ensembles.yaml:671",
         ),
         Example(
             {
@@ -1018,7 +1019,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (0,), (0,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:675",
+            "specs/ensembles.yaml:676",
         ),
         Example(
             {
@@ -1043,7 +1044,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((1,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:679",
+            "specs/ensembles.yaml:680",
         ),
         Example(
             {
@@ -1068,7 +1069,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (1,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:683",
+            "specs/ensembles.yaml:684",
         ),
         Example(
             {
@@ -1093,7 +1094,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:687",
+            "specs/ensembles.yaml:688",
         ),
         Example(
             {
@@ -1182,7 +1183,7 @@ TREE_SLOTS = Property(
                 ),
             },
             None,
-            "specs/ensembles.yaml:691",
+            "specs/ensembles.yaml:692",
         ),
         Example(
             {
@@ -1277,7 +1278,7 @@ TREE_SLOTS = Property(
                 ),
             },
             None,
-            "specs/ensembles.yaml:706",
+            "specs/ensembles.yaml:707",
         ),
         Example(
             {
@@ -1295,7 +1296,7 @@ TREE_SLOTS = Property(
             {"f": 2, "targets": 0},
             {},
             "0 targets",
-            "specs/ensembles.yaml:721",
+            "specs/ensembles.yaml:722",
         ),
         Example(
             {
@@ -1313,7 +1314,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:723",
+            "specs/ensembles.yaml:724",
         ),
         Example(
             {
@@ -1331,7 +1332,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "a feature is",
-            "specs/ensembles.yaml:725",
+            "specs/ensembles.yaml:726",
         ),
         Example(
             {
@@ -1349,7 +1350,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "a child is",
-            "specs/ensembles.yaml:727",
+            "specs/ensembles.yaml:728",
         ),
         Example(
             {
@@ -1367,7 +1368,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "another child",
-            "specs/ensembles.yaml:729",
+            "specs/ensembles.yaml:730",
         ),
         Example(
             {
@@ -1385,7 +1386,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "a root is",
-            "specs/ensembles.yaml:731",
+            "specs/ensembles.yaml:732",
         ),
         Example(
             {
@@ -1403,7 +1404,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "weights begin",
-            "specs/ensembles.yaml:733",
+            "specs/ensembles.yaml:734",
         ),
         Example(
             {
@@ -1421,17 +1422,17 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "a target is",
-            "specs/ensembles.yaml:735",
+            "specs/ensembles.yaml:736",
         ),
     ),
-    "specs/ensembles.yaml:492",
-    asserts=(Refusal(r".* targets", "specs/ensembles.yaml:513"),),
-    reference_source="specs/ensembles.yaml:582",
+    "specs/ensembles.yaml:493",
+    asserts=(Refusal(r".* targets", "specs/ensembles.yaml:514"),),
+    reference_source="specs/ensembles.yaml:583",
     stepped=True,
 )
 
 
-# specs/ensembles.yaml:738
+# specs/ensembles.yaml:739
 def tree_sums_case(d: Draw) -> Case:
     n = d.dim("n")
     f = d.dim("f")
@@ -1454,7 +1455,7 @@ def tree_sums_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:756
+# specs/ensembles.yaml:757
 def tree_sums_reference(x: Any, link: Any, bound: Any, first: Any, value: Any, level: Any, how: Any) -> Any:
     return in_slots(x, link, bound, first, value, level, how)
 
@@ -1476,7 +1477,7 @@ TREE_SUMS = Property(
             {},
             {"y": Given(value=((5, 1), (6, 2), (5, 1)))},
             None,
-            "specs/ensembles.yaml:758",
+            "specs/ensembles.yaml:759",
         ),
         Example(
             {
@@ -1490,7 +1491,7 @@ TREE_SUMS = Property(
             {"how": "average"},
             {"y": Given(value=((5,),))},
             None,
-            "specs/ensembles.yaml:761",
+            "specs/ensembles.yaml:762",
         ),
         Example(
             {
@@ -1504,7 +1505,7 @@ TREE_SUMS = Property(
             {},
             {"y": Given(value=((12,),))},
             None,
-            "specs/ensembles.yaml:763",
+            "specs/ensembles.yaml:764",
         ),
         Example(
             {
@@ -1518,7 +1519,7 @@ TREE_SUMS = Property(
             {},
             {},
             "no levels",
-            "specs/ensembles.yaml:765",
+            "specs/ensembles.yaml:766",
         ),
         Example(
             {
@@ -1532,7 +1533,7 @@ TREE_SUMS = Property(
             {},
             {},
             "a column is",
-            "specs/ensembles.yaml:766",
+            "specs/ensembles.yaml:767",
         ),
         Example(
             {
@@ -1546,7 +1547,7 @@ TREE_SUMS = Property(
             {},
             {},
             "a slot is",
-            "specs/ensembles.yaml:767",
+            "specs/ensembles.yaml:768",
         ),
         Example(
             {
@@ -1560,7 +1561,7 @@ TREE_SUMS = Property(
             {},
             {},
             "a column is",
-            "specs/ensembles.yaml:768",
+            "specs/ensembles.yaml:769",
         ),
         Example(
             {
@@ -1574,7 +1575,7 @@ TREE_SUMS = Property(
             {},
             {},
             "a column is",
-            "specs/ensembles.yaml:769",
+            "specs/ensembles.yaml:770",
         ),
         Example(
             {
@@ -1588,7 +1589,7 @@ TREE_SUMS = Property(
             {},
             {},
             "a slot is",
-            "specs/ensembles.yaml:771",
+            "specs/ensembles.yaml:772",
         ),
         Example(
             {
@@ -1602,7 +1603,7 @@ TREE_SUMS = Property(
             {},
             {},
             "a root is",
-            "specs/ensembles.yaml:772",
+            "specs/ensembles.yaml:773",
         ),
         Example(
             {
@@ -1616,16 +1617,16 @@ TREE_SUMS = Property(
             {},
             {},
             "a root is",
-            "specs/ensembles.yaml:773",
+            "specs/ensembles.yaml:774",
         ),
     ),
-    "specs/ensembles.yaml:738",
-    asserts=(Refusal(r"no levels", "specs/ensembles.yaml:745"),),
-    reference_source="specs/ensembles.yaml:756",
+    "specs/ensembles.yaml:739",
+    asserts=(Refusal(r"no levels", "specs/ensembles.yaml:746"),),
+    reference_source="specs/ensembles.yaml:757",
 )
 
 
-# specs/ensembles.yaml:775
+# specs/ensembles.yaml:776
 def tree_ensemble_case(d: Draw) -> Case:
     n = d.dim("n")
     f = d.dim("f")
@@ -1664,7 +1665,7 @@ def tree_ensemble_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:188
+# specs/ensembles.yaml:189
 def tree_ensemble_reference(
     x: Any,
     feature: Any,
@@ -1707,7 +1708,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((5,), (6,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:190",
+            "specs/ensembles.yaml:191",
         ),
         Example(
             {
@@ -1727,7 +1728,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((5,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:194",
+            "specs/ensembles.yaml:195",
         ),
         Example(
             {
@@ -1747,7 +1748,7 @@ TREE_ENSEMBLE = Property(
             {"how": "min"},
             {"y": Given(value=((4,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:198",
+            "specs/ensembles.yaml:199",
         ),
         Example(
             {
@@ -1767,7 +1768,7 @@ TREE_ENSEMBLE = Property(
             {"how": "max"},
             {"y": Given(value=((6,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:202",
+            "specs/ensembles.yaml:203",
         ),
         Example(
             {
@@ -1787,7 +1788,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:206",
+            "specs/ensembles.yaml:207",
         ),
         Example(
             {
@@ -1807,7 +1808,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((10,), (8,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:210",
+            "specs/ensembles.yaml:211",
         ),
         Example(
             {
@@ -1827,7 +1828,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,), (8,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:214",
+            "specs/ensembles.yaml:215",
         ),
         Example(
             {
@@ -1847,7 +1848,7 @@ TREE_ENSEMBLE = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:218",
+            "specs/ensembles.yaml:219",
         ),
         Example(
             {
@@ -1867,7 +1868,7 @@ TREE_ENSEMBLE = Property(
             {"targets": 0},
             {},
             "0 targets",
-            "specs/ensembles.yaml:222",
+            "specs/ensembles.yaml:223",
         ),
         Example(
             {
@@ -1887,7 +1888,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:224",
+            "specs/ensembles.yaml:225",
         ),
         Example(
             {
@@ -1907,7 +1908,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a feature is not one",
-            "specs/ensembles.yaml:226",
+            "specs/ensembles.yaml:227",
         ),
         Example(
             {
@@ -1927,7 +1928,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a child is not one",
-            "specs/ensembles.yaml:228",
+            "specs/ensembles.yaml:229",
         ),
         Example(
             {
@@ -1947,7 +1948,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "another child",
-            "specs/ensembles.yaml:230",
+            "specs/ensembles.yaml:231",
         ),
         Example(
             {
@@ -1967,7 +1968,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a root is not one",
-            "specs/ensembles.yaml:232",
+            "specs/ensembles.yaml:233",
         ),
         Example(
             {
@@ -1987,7 +1988,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "weights begin behind",
-            "specs/ensembles.yaml:234",
+            "specs/ensembles.yaml:235",
         ),
         Example(
             {
@@ -2007,7 +2008,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a target is not one of",
-            "specs/ensembles.yaml:236",
+            "specs/ensembles.yaml:237",
         ),
         Example(
             {
@@ -2027,7 +2028,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:238",
+            "specs/ensembles.yaml:239",
         ),
         Example(
             {
@@ -2047,7 +2048,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,), (1,), (1,)))},
             None,
-            "specs/ensembles.yaml:241",
+            "specs/ensembles.yaml:242",
         ),
         Example(
             {
@@ -2067,7 +2068,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,),))},
             None,
-            "specs/ensembles.yaml:244",
+            "specs/ensembles.yaml:245",
         ),
         Example(
             {
@@ -2087,7 +2088,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (2,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:247",
+            "specs/ensembles.yaml:248",
         ),
         Example(
             {
@@ -2107,7 +2108,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (1,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:250",
+            "specs/ensembles.yaml:251",
         ),
         Example(
             {
@@ -2127,7 +2128,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((1,), (2,), (1,), (2,), (4,)))},
             None,
-            "specs/ensembles.yaml:253",
+            "specs/ensembles.yaml:254",
         ),
         Example(
             {
@@ -2147,7 +2148,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:257",
+            "specs/ensembles.yaml:258",
         ),
         Example(
             {
@@ -2167,7 +2168,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a feature is not one",
-            "specs/ensembles.yaml:260",
+            "specs/ensembles.yaml:261",
         ),
         Example(
             {
@@ -2187,7 +2188,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a child is not one",
-            "specs/ensembles.yaml:263",
+            "specs/ensembles.yaml:264",
         ),
         Example(
             {
@@ -2207,7 +2208,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "another child",
-            "specs/ensembles.yaml:266",
+            "specs/ensembles.yaml:267",
         ),
         Example(
             {
@@ -2227,7 +2228,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a root is not one",
-            "specs/ensembles.yaml:269",
+            "specs/ensembles.yaml:270",
         ),
         Example(
             {
@@ -2247,7 +2248,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "weights begin",
-            "specs/ensembles.yaml:272",
+            "specs/ensembles.yaml:273",
         ),
         Example(
             {
@@ -2267,7 +2268,7 @@ TREE_ENSEMBLE = Property(
             {},
             {},
             "a target is",
-            "specs/ensembles.yaml:275",
+            "specs/ensembles.yaml:276",
         ),
         Example(
             {
@@ -2287,7 +2288,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((5,),))},
             None,
-            "specs/ensembles.yaml:278",
+            "specs/ensembles.yaml:279",
         ),
         Example(
             {
@@ -2307,7 +2308,7 @@ TREE_ENSEMBLE = Property(
             {"how": "min"},
             {"y": Given(value=((-3,),))},
             None,
-            "specs/ensembles.yaml:281",
+            "specs/ensembles.yaml:282",
         ),
         Example(
             {
@@ -2327,7 +2328,7 @@ TREE_ENSEMBLE = Property(
             {"how": "average"},
             {"y": Given(value=((1.5,),))},
             None,
-            "specs/ensembles.yaml:284",
+            "specs/ensembles.yaml:285",
         ),
         Example(
             {
@@ -2347,7 +2348,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((2,),))},
             None,
-            "specs/ensembles.yaml:287",
+            "specs/ensembles.yaml:288",
         ),
         Example(
             {
@@ -2367,7 +2368,7 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((8,),))},
             None,
-            "specs/ensembles.yaml:291",
+            "specs/ensembles.yaml:292",
         ),
         Example(
             {
@@ -2387,16 +2388,16 @@ TREE_ENSEMBLE = Property(
             {},
             {"y": Given(value=((3,),))},
             None,
-            "specs/ensembles.yaml:295",
+            "specs/ensembles.yaml:296",
         ),
     ),
-    "specs/ensembles.yaml:775",
-    asserts=(Refusal(r".* targets", "specs/ensembles.yaml:180"),),
-    reference_source="specs/ensembles.yaml:188",
+    "specs/ensembles.yaml:776",
+    asserts=(Refusal(r".* targets", "specs/ensembles.yaml:181"),),
+    reference_source="specs/ensembles.yaml:189",
 )
 
 
-# specs/ensembles.yaml:854
+# specs/ensembles.yaml:855
 def tree_walks_case(d: Draw) -> Case:
     n = d.dim("n")
     f = d.dim("f")
@@ -2435,7 +2436,7 @@ def tree_walks_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:188
+# specs/ensembles.yaml:189
 def tree_walks_reference(
     x: Any,
     feature: Any,
@@ -2478,7 +2479,7 @@ TREE_WALKS = Property(
             {},
             {"y": Given(value=((5,), (6,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:190",
+            "specs/ensembles.yaml:191",
         ),
         Example(
             {
@@ -2498,7 +2499,7 @@ TREE_WALKS = Property(
             {"how": "average"},
             {"y": Given(value=((5,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:194",
+            "specs/ensembles.yaml:195",
         ),
         Example(
             {
@@ -2518,7 +2519,7 @@ TREE_WALKS = Property(
             {"how": "min"},
             {"y": Given(value=((4,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:198",
+            "specs/ensembles.yaml:199",
         ),
         Example(
             {
@@ -2538,7 +2539,7 @@ TREE_WALKS = Property(
             {"how": "max"},
             {"y": Given(value=((6,), (4,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:202",
+            "specs/ensembles.yaml:203",
         ),
         Example(
             {
@@ -2558,7 +2559,7 @@ TREE_WALKS = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:206",
+            "specs/ensembles.yaml:207",
         ),
         Example(
             {
@@ -2578,7 +2579,7 @@ TREE_WALKS = Property(
             {"how": "sum"},
             {"y": Given(value=((10,), (8,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:210",
+            "specs/ensembles.yaml:211",
         ),
         Example(
             {
@@ -2598,7 +2599,7 @@ TREE_WALKS = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,), (8,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:214",
+            "specs/ensembles.yaml:215",
         ),
         Example(
             {
@@ -2618,7 +2619,7 @@ TREE_WALKS = Property(
             {"how": "sum"},
             {"y": Given(value=((8,), (10,)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:218",
+            "specs/ensembles.yaml:219",
         ),
         Example(
             {
@@ -2638,7 +2639,7 @@ TREE_WALKS = Property(
             {"targets": 0},
             {},
             "0 targets",
-            "specs/ensembles.yaml:222",
+            "specs/ensembles.yaml:223",
         ),
         Example(
             {
@@ -2658,7 +2659,7 @@ TREE_WALKS = Property(
             {},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:224",
+            "specs/ensembles.yaml:225",
         ),
         Example(
             {
@@ -2678,7 +2679,7 @@ TREE_WALKS = Property(
             {},
             {},
             "a feature is not one",
-            "specs/ensembles.yaml:226",
+            "specs/ensembles.yaml:227",
         ),
         Example(
             {
@@ -2698,7 +2699,7 @@ TREE_WALKS = Property(
             {},
             {},
             "a child is not one",
-            "specs/ensembles.yaml:228",
+            "specs/ensembles.yaml:229",
         ),
         Example(
             {
@@ -2718,7 +2719,7 @@ TREE_WALKS = Property(
             {},
             {},
             "another child",
-            "specs/ensembles.yaml:230",
+            "specs/ensembles.yaml:231",
         ),
         Example(
             {
@@ -2738,7 +2739,7 @@ TREE_WALKS = Property(
             {},
             {},
             "a root is not one",
-            "specs/ensembles.yaml:232",
+            "specs/ensembles.yaml:233",
         ),
         Example(
             {
@@ -2758,7 +2759,7 @@ TREE_WALKS = Property(
             {},
             {},
             "weights begin behind",
-            "specs/ensembles.yaml:234",
+            "specs/ensembles.yaml:235",
         ),
         Example(
             {
@@ -2778,7 +2779,7 @@ TREE_WALKS = Property(
             {},
             {},
             "a target is not one of",
-            "specs/ensembles.yaml:236",
+            "specs/ensembles.yaml:237",
         ),
         Example(
             {
@@ -2798,7 +2799,7 @@ TREE_WALKS = Property(
             {},
             {"y": Given(value=((1,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:238",
+            "specs/ensembles.yaml:239",
         ),
         Example(
             {
@@ -2818,7 +2819,7 @@ TREE_WALKS = Property(
             {},
             {"y": Given(value=((2,), (1,), (1,)))},
             None,
-            "specs/ensembles.yaml:241",
+            "specs/ensembles.yaml:242",
         ),
         Example(
             {
@@ -2838,7 +2839,7 @@ TREE_WALKS = Property(
             {},
             {"y": Given(value=((2,),))},
             None,
-            "specs/ensembles.yaml:244",
+            "specs/ensembles.yaml:245",
         ),
         Example(
             {
@@ -2858,7 +2859,7 @@ TREE_WALKS = Property(
             {},
             {"y": Given(value=((1,), (2,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:247",
+            "specs/ensembles.yaml:248",
         ),
         Example(
             {
@@ -2878,7 +2879,7 @@ TREE_WALKS = Property(
             {},
             {"y": Given(value=((1,), (1,), (1,), (2,)))},
             None,
-            "specs/ensembles.yaml:250",
+            "specs/ensembles.yaml:251",
         ),
         Example(
             {
@@ -2898,7 +2899,7 @@ TREE_WALKS = Property(
             {},
             {"y": Given(value=((1,), (2,), (1,), (2,), (4,)))},
             None,
-            "specs/ensembles.yaml:253",
+            "specs/ensembles.yaml:254",
         ),
         Example(
             {
@@ -2918,7 +2919,7 @@ TREE_WALKS = Property(
             {},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:257",
+            "specs/ensembles.yaml:258",
         ),
         Example(
             {
@@ -2938,7 +2939,7 @@ TREE_WALKS = Property(
             {},
             {},
             "a feature is not one",
-            "specs/ensembles.yaml:260",
+            "specs/ensembles.yaml:261",
         ),
         Example(
             {
@@ -2958,7 +2959,7 @@ TREE_WALKS = Property(
             {},
             {},
             "a child is not one",
-            "specs/ensembles.yaml:263",
+            "specs/ensembles.yaml:264",
         ),
         Example(
             {
@@ -2978,7 +2979,7 @@ TREE_WALKS = Property(
             {},
             {},
             "another child",
-            "specs/ensembles.yaml:266",
+            "specs/ensembles.yaml:267",
         ),
         Example(
             {
@@ -2998,7 +2999,7 @@ TREE_WALKS = Property(
             {},
             {},
             "a root is not one",
-            "specs/ensembles.yaml:269",
+            "specs/ensembles.yaml:270",
         ),
         Example(
             {
@@ -3018,7 +3019,7 @@ TREE_WALKS = Property(
             {},
             {},
             "weights begin",
-            "specs/ensembles.yaml:272",
+            "specs/ensembles.yaml:273",
         ),
         Example(
             {
@@ -3038,7 +3039,7 @@ TREE_WALKS = Property(
             {},
             {},
             "a target is",
-            "specs/ensembles.yaml:275",
+            "specs/ensembles.yaml:276",
         ),
         Example(
             {
@@ -3058,7 +3059,7 @@ TREE_WALKS = Property(
             {"how": "average"},
             {"y": Given(value=((5,),))},
             None,
-            "specs/ensembles.yaml:278",
+            "specs/ensembles.yaml:279",
         ),
         Example(
             {
@@ -3078,7 +3079,7 @@ TREE_WALKS = Property(
             {"how": "min"},
             {"y": Given(value=((-3,),))},
             None,
-            "specs/ensembles.yaml:281",
+            "specs/ensembles.yaml:282",
         ),
         Example(
             {
@@ -3098,7 +3099,7 @@ TREE_WALKS = Property(
             {"how": "average"},
             {"y": Given(value=((1.5,),))},
             None,
-            "specs/ensembles.yaml:284",
+            "specs/ensembles.yaml:285",
         ),
         Example(
             {
@@ -3118,7 +3119,7 @@ TREE_WALKS = Property(
             {},
             {"y": Given(value=((2,),))},
             None,
-            "specs/ensembles.yaml:287",
+            "specs/ensembles.yaml:288",
         ),
         Example(
             {
@@ -3138,7 +3139,7 @@ TREE_WALKS = Property(
             {},
             {"y": Given(value=((8,),))},
             None,
-            "specs/ensembles.yaml:291",
+            "specs/ensembles.yaml:292",
         ),
         Example(
             {
@@ -3158,17 +3159,17 @@ TREE_WALKS = Property(
             {},
             {"y": Given(value=((3,),))},
             None,
-            "specs/ensembles.yaml:295",
+            "specs/ensembles.yaml:296",
         ),
     ),
-    "specs/ensembles.yaml:854",
-    asserts=(Refusal(r".* targets", "specs/ensembles.yaml:180"),),
-    reference_source="specs/ensembles.yaml:188",
+    "specs/ensembles.yaml:855",
+    asserts=(Refusal(r".* targets", "specs/ensembles.yaml:181"),),
+    reference_source="specs/ensembles.yaml:189",
     stepped=True,
 )
 
 
-# specs/ensembles.yaml:907
+# specs/ensembles.yaml:908
 def count_grams_case(d: Draw) -> Case:
     o = d.run("o")
     l = d.dim("l")
@@ -3188,7 +3189,7 @@ def count_grams_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:952
+# specs/ensembles.yaml:953
 def count_grams_reference(
     x: Any, pool: Any, starts: Any, places: Any, weight: Any, size: Any, least: Any, most: Any, skips: Any, mode: Any
 ) -> Any:
@@ -3211,7 +3212,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "skips": 4},
             {"y": Given(value=((1, 1),), dtype="f32")},
             None,
-            "specs/ensembles.yaml:968",
+            "specs/ensembles.yaml:969",
         ),
         Example(
             {
@@ -3224,7 +3225,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "mode": "IDF"},
             {"y": Given(value=((0.5,),), dtype="f32")},
             None,
-            "specs/ensembles.yaml:970",
+            "specs/ensembles.yaml:971",
         ),
         Example(
             {
@@ -3237,7 +3238,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2},
             {"y": Given(value=(2, 2))},
             None,
-            "specs/ensembles.yaml:972",
+            "specs/ensembles.yaml:973",
         ),
         Example(
             {
@@ -3250,7 +3251,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=((1, 0, 0), (2, 0, 0)))},
             None,
-            "specs/ensembles.yaml:974",
+            "specs/ensembles.yaml:975",
         ),
         Example(
             {
@@ -3263,7 +3264,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "IDF"},
             {"y": Given(value=(7, 5))},
             None,
-            "specs/ensembles.yaml:976",
+            "specs/ensembles.yaml:977",
         ),
         Example(
             {
@@ -3276,7 +3277,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "TFIDF"},
             {"y": Given(value=(14, 10))},
             None,
-            "specs/ensembles.yaml:978",
+            "specs/ensembles.yaml:979",
         ),
         Example(
             {
@@ -3289,7 +3290,7 @@ COUNT_GRAMS = Property(
             {"size": -1},
             {},
             "columns",
-            "specs/ensembles.yaml:980",
+            "specs/ensembles.yaml:981",
         ),
         Example(
             {
@@ -3302,7 +3303,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "skips": -1},
             {},
             "skipped",
-            "specs/ensembles.yaml:981",
+            "specs/ensembles.yaml:982",
         ),
         Example(
             {
@@ -3315,7 +3316,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "least": 0},
             {},
             "n-grams of 0 to 1 items",
-            "specs/ensembles.yaml:982",
+            "specs/ensembles.yaml:983",
         ),
         Example(
             {
@@ -3328,7 +3329,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "least": 2},
             {},
             "n-grams of 2 to 1 items",
-            "specs/ensembles.yaml:983",
+            "specs/ensembles.yaml:984",
         ),
         Example(
             {
@@ -3341,7 +3342,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:984",
+            "specs/ensembles.yaml:985",
         ),
         Example(
             {
@@ -3354,7 +3355,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is not one",
-            "specs/ensembles.yaml:985",
+            "specs/ensembles.yaml:986",
         ),
         Example(
             {
@@ -3367,7 +3368,7 @@ COUNT_GRAMS = Property(
             {"size": 2},
             {"y": Given(value=(0, 2))},
             None,
-            "specs/ensembles.yaml:986",
+            "specs/ensembles.yaml:987",
         ),
         Example(
             {
@@ -3380,7 +3381,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:988",
+            "specs/ensembles.yaml:989",
         ),
         Example(
             {
@@ -3393,7 +3394,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:990",
+            "specs/ensembles.yaml:991",
         ),
         Example(
             {
@@ -3406,7 +3407,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2},
             {"y": Given(value=(1, 2, 1))},
             None,
-            "specs/ensembles.yaml:992",
+            "specs/ensembles.yaml:993",
         ),
         Example(
             {
@@ -3419,7 +3420,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:994",
+            "specs/ensembles.yaml:995",
         ),
         Example(
             {
@@ -3432,7 +3433,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "least": 2, "most": 2, "skips": 9},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:997",
+            "specs/ensembles.yaml:998",
         ),
         Example(
             {
@@ -3445,7 +3446,7 @@ COUNT_GRAMS = Property(
             {"size": 0},
             {"y": Given((0,))},
             None,
-            "specs/ensembles.yaml:999",
+            "specs/ensembles.yaml:1000",
         ),
         Example(
             {
@@ -3458,7 +3459,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:1000",
+            "specs/ensembles.yaml:1001",
         ),
         Example(
             {
@@ -3471,15 +3472,15 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is not one",
-            "specs/ensembles.yaml:1001",
+            "specs/ensembles.yaml:1002",
         ),
     ),
-    "specs/ensembles.yaml:907",
+    "specs/ensembles.yaml:908",
     asserts=(
-        Refusal(r".* columns", "specs/ensembles.yaml:920"),
-        Refusal(r"n\-grams of .* to .* items", "specs/ensembles.yaml:921"),
-        Refusal(r".* skipped", "specs/ensembles.yaml:922"),
+        Refusal(r".* columns", "specs/ensembles.yaml:921"),
+        Refusal(r"n\-grams of .* to .* items", "specs/ensembles.yaml:922"),
+        Refusal(r".* skipped", "specs/ensembles.yaml:923"),
     ),
-    reference_source="specs/ensembles.yaml:952",
+    reference_source="specs/ensembles.yaml:953",
     stepped=True,
 )
