@@ -1740,7 +1740,7 @@ def tree_slots(
     )
 
 
-# specs/ensembles.yaml:739
+# specs/ensembles.yaml:817
 @called
 def tree_sums(
     x: Operand,
@@ -1761,7 +1761,7 @@ def tree_sums(
     return call(TREE_SUMS, [x, link, bound, first, value, level], {"how": how}, source)[0]
 
 
-# specs/ensembles.yaml:776
+# specs/ensembles.yaml:854
 @called
 def tree_ensemble(
     x: Operand,
@@ -1798,7 +1798,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:855
+# specs/ensembles.yaml:933
 @called
 def tree_walks(
     x: Operand,
@@ -1834,7 +1834,7 @@ def tree_walks(
     )[0]
 
 
-# specs/ensembles.yaml:908
+# specs/ensembles.yaml:986
 @called
 def count_grams(
     x: Operand,

@@ -579,7 +579,7 @@ def tree_slots(
     )
 
 
-# specs/ensembles.yaml:776
+# specs/ensembles.yaml:854
 @called
 def tree_ensemble(
     x: Operand,
@@ -615,7 +615,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:855
+# specs/ensembles.yaml:933
 @called
 def tree_walks(
     x: Operand,
@@ -650,7 +650,7 @@ def tree_walks(
     )[0]
 
 
-# specs/ensembles.yaml:908
+# specs/ensembles.yaml:986
 @called
 def count_grams(
     x: Operand,

@@ -11,7 +11,7 @@ from anyshape import rules
 from anyshape.graph.composition import Composing, Composition
 
 
-# specs/ensembles.yaml:776
+# specs/ensembles.yaml:854
 def tree_ensemble_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

@@ -208,6 +208,7 @@ def tree_slots_kernel(eqs: Equations, bound: Bound) -> None:
     start = eqs.tensor("start")
     target = eqs.tensor("target")
     weight = eqs.tensor("weight")
+    rule = Rule(eqs.op)
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, mode[r]), lt(mode[r], 8))),
         ("a mode is not within 0..7",),
@@ -265,15 +266,15 @@ def tree_slots_kernel(eqs: Equations, bound: Bound) -> None:
     long = procedure.variable("long", parse_dtype("i64"))
     child = procedure.variable("child", parse_dtype("i64"))
     taken = procedure.array("taken", parse_dtype("bool"), rules.Vec((m,)))
-    row = procedure.array("row", parse_dtype("i64"), rules.Vec((m + 1,)))
-    deep = procedure.array("deep", parse_dtype("i64"), rules.Vec((m + 1,)))
-    share = procedure.array("share", parse_dtype("f64"), rules.Vec((m + 1,)))
+    row = procedure.array("row", parse_dtype("i64"), rules.Vec((m,)))
+    deep = procedure.array("deep", parse_dtype("i64"), rules.Vec((m,)))
+    share = procedure.array("share", parse_dtype("f64"), rules.Vec((m,)))
     procedure.set(single[()], eq(cast(1.0, eqs.dtypes["F"]) + cast(1e-10, eqs.dtypes["F"]), cast(1.0, eqs.dtypes["F"])))
     procedure.fill(taken, False)
     procedure.fill(row, cast(0, parse_dtype("i64")))
     procedure.fill(deep, cast(0, parse_dtype("i64")))
     procedure.fill(share, cast(0, parse_dtype("f64")))
-    procedure.set(whole[()], rules.gt(m, 0))
+    procedure.set(whole[()], rule.and_(rules.gt(m, 0), lambda: rules.lt(m + f, 2147483648)))
     procedure.set(used[()], 0)
     with procedure.loop("k", t) as k:
         with procedure.when(checked(taken)[checked(root)[k]]):
@@ -285,7 +286,7 @@ def tree_slots_kernel(eqs: Equations, bound: Bound) -> None:
                 (checked(row)[used[()]], checked(root)[k]), (checked(share)[used[()]], cast(1.0, parse_dtype("f64")))
             )
             procedure.set(used[()], 1, "add")
-    procedure.set(deepest[()], 0)
+    procedure.set(deepest[()], 1)
     procedure.set(at_[()], 0)
     procedure.set(mean[()], cast(0.0, parse_dtype("f64")))
     with procedure.repeat(m):
@@ -299,9 +300,7 @@ def tree_slots_kernel(eqs: Equations, bound: Bound) -> None:
             with procedure.range("w", checked(start)[r[()]], checked(start)[r[()] + 1]) as w:
                 procedure.set(checked(value)[at_[()], checked(target)[w]], checked(weight)[w], "add")
         with procedure.otherwise():
-            with procedure.when(
-                or_(gt(checked(mode)[r[()]], 3), or_(gt(checked(feature)[r[()]], 2147483647), gt(used[()], 2147483000)))
-            ):
+            with procedure.when(gt(checked(mode)[r[()]], 3)):
                 procedure.set(whole[()], False)
             with procedure.otherwise():
                 procedure.set(checked(level)[checked(deep)[at_[()]]], 1, "add")
@@ -403,7 +402,7 @@ def tree_slots_kernel(eqs: Equations, bound: Bound) -> None:
                         )
                         procedure.set(used[()], 1, "add")
         procedure.set(at_[()], 1, "add")
-    procedure.set(d[()], maximum(deepest[()], 1))
+    procedure.set(d[()], deepest[()])
     procedure.set(
         fits[()],
         and_(
@@ -420,7 +419,7 @@ def tree_slots_kernel(eqs: Equations, bound: Bound) -> None:
     procedure.end({bound.d: d}, source="specs/ensembles.yaml:524")
 
 
-# specs/ensembles.yaml:739
+# specs/ensembles.yaml:817
 def tree_sums_kernel(eqs: Equations, bound: Bound) -> None:
     f, m, t, n, d, c, how = bound.f, bound.m, bound.t, bound.n, bound.d, bound.c, bound.how
     x = eqs.tensor("x")
@@ -433,17 +432,17 @@ def tree_sums_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, link[r, 0]), lt(link[r, 0], f))),
         ("a column is not one of ", f),
-        "specs/ensembles.yaml:747: all(0 <= link[r, 0] < f for r in m) does not hold",
+        "specs/ensembles.yaml:825: all(0 <= link[r, 0] < f for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, link[r, 1]), lt(link[r, 1], m))),
         ("a slot is not one of ", m),
-        "specs/ensembles.yaml:748: all(0 <= link[r, 1] < m for r in m) does not hold",
+        "specs/ensembles.yaml:826: all(0 <= link[r, 1] < m for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [t], lambda k: and_(le(0, first[k]), lt(first[k], m))),
         ("a root is not one of ", m, " slots"),
-        "specs/ensembles.yaml:749: all(0 <= first[k] < m for k in t) does not hold",
+        "specs/ensembles.yaml:827: all(0 <= first[k] < m for k in t) does not hold",
     )
     at_ = eqs.scratch("at", parse_dtype("i32"), rules.Vec((n, t, d)))
     next = eqs.scratch("next", parse_dtype("i32"), rules.Vec((n, t, d)))
@@ -452,7 +451,7 @@ def tree_sums_kernel(eqs: Equations, bound: Bound) -> None:
         at_[i, k, s],
         where(eq(s, 0), lambda: cast(first[k], parse_dtype("i32")), lambda: next[i, k, s - 1]),
         s,
-        source="specs/ensembles.yaml:751",
+        source="specs/ensembles.yaml:829",
     )
     i, k, s = eqs.index("i", n), eqs.index("k", t), eqs.index("s", d)
     eqs.step(
@@ -462,28 +461,28 @@ def tree_sums_kernel(eqs: Equations, bound: Bound) -> None:
             ge(x[i, link[at_[i, k, s], 0]] * bound_[at_[i, k, s], 1], bound_[at_[i, k, s], 0]), lambda: 1, lambda: 0
         ),
         s,
-        source="specs/ensembles.yaml:752: link[at[i, k, s], 1], x[i, link[at[i, k, s], 0]], "
+        source="specs/ensembles.yaml:830: link[at[i, k, s], 1], x[i, link[at[i, k, s], 0]], "
         "link[at[i, k, s], 0], bound[at[i, k, s], 1], bound[at[i, k, s], 0]",
     )
     leaf = eqs.scratch("leaf", parse_dtype("i32"), rules.Vec((n, t)))
     i, k = eqs.index("i", n), eqs.index("k", t)
-    eqs.define(leaf[i, k], next[i, k, d - 1], "specs/ensembles.yaml:754")
+    eqs.define(leaf[i, k], next[i, k, d - 1], "specs/ensembles.yaml:832")
     total = eqs.scratch("total", eqs.dtypes["F"], rules.Vec((n, c)))
     i, q = eqs.index("i", n), eqs.index("q", c)
     eqs.define(
         total[i, q],
         reduce_("sum", [t], lambda k: value[leaf[i, k], q]),
-        "specs/ensembles.yaml:755: total[i, q] = sum(value[leaf[i, k], q] for k in t)",
+        "specs/ensembles.yaml:833: total[i, q] = sum(value[leaf[i, k], q] for k in t)",
     )
     i, q = eqs.index("i", n), eqs.index("q", c)
     eqs.define(
         y[i, q],
         total[i, q] / cast(rule.max(t, 1), eqs.dtypes["F"]) if how == "average" else total[i, q],
-        "specs/ensembles.yaml:756",
+        "specs/ensembles.yaml:834",
     )
 
 
-# specs/ensembles.yaml:855
+# specs/ensembles.yaml:933
 def tree_walks_kernel(eqs: Equations, bound: Bound) -> None:
     m, f, t, e, targets, s, n, how = bound.m, bound.f, bound.t, bound.e, bound.targets, bound.s, bound.n, bound.how
     x = eqs.tensor("x")
@@ -628,10 +627,10 @@ def tree_walks_kernel(eqs: Equations, bound: Bound) -> None:
         with procedure.loop("i", n) as i:
             with procedure.loop("c", targets) as c:
                 procedure.set(checked(y)[i, c], checked(y)[i, c] / cast(rule.max(t, 1), eqs.dtypes["F"]))
-    procedure.end(source="specs/ensembles.yaml:859")
+    procedure.end(source="specs/ensembles.yaml:937")
 
 
-# specs/ensembles.yaml:908
+# specs/ensembles.yaml:986
 def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     p = bound.p
     k = bound.k
@@ -652,12 +651,12 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda a: and_(le(0, starts[a]), le(starts[a], p))),
         ("n-grams begin behind the last of ", p, " items"),
-        "specs/ensembles.yaml:924: all(0 <= starts[a] <= p for a in k) does not hold",
+        "specs/ensembles.yaml:1002: all(0 <= starts[a] <= p for a in k) does not hold",
     )
     eqs.demand(
         reduce_("all", [g], lambda a: and_(le(0, places[a]), lt(places[a], size))),
         ("a column is not one of ", size),
-        "specs/ensembles.yaml:925: all(0 <= places[a] < size for a in g) does not hold",
+        "specs/ensembles.yaml:1003: all(0 <= places[a] < size for a in g) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -705,4 +704,4 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
                     procedure.set(
                         checked(y)[*b, u], where(gt(checked(y)[*b, u], 0), lambda: checked(factor)[u], lambda: 0)
                     )
-    procedure.end(source="specs/ensembles.yaml:927")
+    procedure.end(source="specs/ensembles.yaml:1005")

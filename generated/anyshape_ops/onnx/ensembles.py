@@ -221,7 +221,7 @@ def ai_onnx_ml_imputer_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:796
+# specs/ensembles.yaml:874
 def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     how_ = (n.attr("aggregate_function", "SUM") or "SUM")
@@ -252,7 +252,7 @@ def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.cast(y_, to=parse_dtype("f32"), source=n.source)]
 
 
-# specs/ensembles.yaml:808
+# specs/ensembles.yaml:886
 def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     place_: Any
@@ -323,7 +323,7 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:834
+# specs/ensembles.yaml:912
 def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     how_ = n.attr("aggregate_function", 1)
@@ -406,7 +406,7 @@ def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:957
+# specs/ensembles.yaml:1035
 def tf_idf_vectorizer_9(n: OnnxNode) -> Sequence[Value]:
     items_: Any
     wanted_: Any

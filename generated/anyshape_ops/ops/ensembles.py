@@ -155,10 +155,10 @@ DYN_TREE_SLOTS = OpDef(
         "trees; branches by level."
     ),
     source="specs/ensembles.yaml:493",
-    shaping=("f", "targets"),
+    shaping=("targets",),
 )
 
-# specs/ensembles.yaml:739
+# specs/ensembles.yaml:817
 # tree_sums: no dyn variant, it has no parameters that are operands
 TREE_SUMS = OpDef(
     name="tree_sums",
@@ -180,10 +180,10 @@ TREE_SUMS = OpDef(
         "What the leaves add up to that each row of x reaches in trees in slots, for each of some targets; "
         "all trees take as many steps."
     ),
-    source="specs/ensembles.yaml:739",
+    source="specs/ensembles.yaml:817",
 )
 
-# specs/ensembles.yaml:776
+# specs/ensembles.yaml:854
 STATIC_TREE_ENSEMBLE = OpDef(
     name="tree_ensemble",
     variant="static",
@@ -213,7 +213,7 @@ STATIC_TREE_ENSEMBLE = OpDef(
         "Of each row of x what the leaves add up to that it reaches in trees of comparisons, for each of some"
         " targets."
     ),
-    source="specs/ensembles.yaml:776",
+    source="specs/ensembles.yaml:854",
 )
 DYN_TREE_ENSEMBLE = OpDef(
     name="tree_ensemble",
@@ -244,10 +244,10 @@ DYN_TREE_ENSEMBLE = OpDef(
         "Of each row of x what the leaves add up to that it reaches in trees of comparisons, for each of some"
         " targets."
     ),
-    source="specs/ensembles.yaml:776",
+    source="specs/ensembles.yaml:854",
 )
 
-# specs/ensembles.yaml:855
+# specs/ensembles.yaml:933
 STATIC_TREE_WALKS = OpDef(
     name="tree_walks",
     variant="static",
@@ -274,7 +274,7 @@ STATIC_TREE_WALKS = OpDef(
     relation=relations.tree_walks_relation,
     kernel=kernels.tree_walks_kernel,
     summary="What tree_ensemble gives, one row and one tree after the other, by any comparisons.",
-    source="specs/ensembles.yaml:855",
+    source="specs/ensembles.yaml:933",
 )
 DYN_TREE_WALKS = OpDef(
     name="tree_walks",
@@ -302,10 +302,10 @@ DYN_TREE_WALKS = OpDef(
     relation=relations.tree_walks_relation,
     kernel=kernels.tree_walks_kernel,
     summary="What tree_ensemble gives, one row and one tree after the other, by any comparisons.",
-    source="specs/ensembles.yaml:855",
+    source="specs/ensembles.yaml:933",
 )
 
-# specs/ensembles.yaml:908
+# specs/ensembles.yaml:986
 STATIC_COUNT_GRAMS = OpDef(
     name="count_grams",
     variant="static",
@@ -331,7 +331,7 @@ STATIC_COUNT_GRAMS = OpDef(
         "How often each of some n-grams of integers is in each row, counted in the column that the n-gram "
         "names, plain or weighted."
     ),
-    source="specs/ensembles.yaml:908",
+    source="specs/ensembles.yaml:986",
 )
 DYN_COUNT_GRAMS = OpDef(
     name="count_grams",
@@ -358,5 +358,5 @@ DYN_COUNT_GRAMS = OpDef(
         "How often each of some n-grams of integers is in each row, counted in the column that the n-gram "
         "names, plain or weighted."
     ),
-    source="specs/ensembles.yaml:908",
+    source="specs/ensembles.yaml:986",
 )

@@ -116,7 +116,7 @@ def tree_slots_relation(
     )
 
 
-# specs/ensembles.yaml:739
+# specs/ensembles.yaml:817
 def tree_sums_relation(
     rule: Rule, *, x: Vec, link: Vec, bound: Vec, first: Vec, value: Vec, level: Vec, how: str
 ) -> Bound:
@@ -140,7 +140,7 @@ def tree_sums_relation(
     return rule.bind(outputs={"y": Vec((n, c))}, f=f, m=m, t=t, n=n, d=d, c=c, how=how)
 
 
-# specs/ensembles.yaml:776
+# specs/ensembles.yaml:854
 def tree_ensemble_relation(
     rule: Rule,
     *,
@@ -186,7 +186,7 @@ def tree_ensemble_relation(
     return rule.bind(outputs={"y": Vec((n, targets))}, how=how, targets=targets, f=f)
 
 
-# specs/ensembles.yaml:855
+# specs/ensembles.yaml:933
 def tree_walks_relation(
     rule: Rule,
     *,
@@ -234,7 +234,7 @@ def tree_walks_relation(
     return rule.bind(outputs={"y": Vec((n, targets))}, m=m, f=f, t=t, e=e, targets=targets, s=s, n=n, how=how)
 
 
-# specs/ensembles.yaml:908
+# specs/ensembles.yaml:986
 def count_grams_relation(
     rule: Rule,
     *,

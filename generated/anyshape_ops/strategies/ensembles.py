@@ -1282,6 +1282,803 @@ TREE_SLOTS = Property(
         ),
         Example(
             {
+                "feature": Given(value=(1, 0, 0)),
+                "split": Given(value=(3.4028234663852886e+38, 0, 0)),
+                "mode": Given(value=(3, 7, 7)),
+                "yes": Given(value=(1, 0, 0)),
+                "no": Given(value=(2, 0, 0)),
+                "missing": Given(value=(0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2)),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(1,)),
+                "fits": Given(value=True),
+                "first": Given(value=(0,)),
+                "link": Given(value=((1, 1), (0, 1), (0, 2), (0, 0)), dtype="i32"),
+                "bound": Given(value=((inf, 1), (inf, 0), (inf, 0), (0, 0))),
+                "value": Given(value=((0,), (2,), (1,), (0,))),
+            },
+            None,
+            "specs/ensembles.yaml:722",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1, 0, 0)),
+                "split": Given(value=(-inf, 0, 0)),
+                "mode": Given(value=(3, 7, 7)),
+                "yes": Given(value=(1, 0, 0)),
+                "no": Given(value=(2, 0, 0)),
+                "missing": Given(value=(0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2)),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(1,)),
+                "fits": Given(value=True),
+                "first": Given(value=(0,)),
+                "link": Given(value=((1, 1), (0, 1), (0, 2), (0, 0)), dtype="i32"),
+                "bound": Given(value=((-3.4028234663852886e+38, 1), (inf, 0), (inf, 0), (0, 0))),
+                "value": Given(value=((0,), (2,), (1,), (0,))),
+            },
+            None,
+            "specs/ensembles.yaml:727",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1, 0, 0)),
+                "split": Given(value=(1.7976931348623157e+308, 0, 0), dtype="f64"),
+                "mode": Given(value=(3, 7, 7)),
+                "yes": Given(value=(1, 0, 0)),
+                "no": Given(value=(2, 0, 0)),
+                "missing": Given(value=(0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2), dtype="f64"),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(1,)),
+                "fits": Given(value=True),
+                "first": Given(value=(0,)),
+                "link": Given(value=((1, 1), (0, 1), (0, 2), (0, 0)), dtype="i32"),
+                "bound": Given(value=((inf, 1), (inf, 0), (inf, 0), (0, 0)), dtype="f64"),
+                "value": Given(value=((0,), (2,), (1,), (0,)), dtype="f64"),
+            },
+            None,
+            "specs/ensembles.yaml:732",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1, 0, 0)),
+                "split": Given(value=(-inf, 0, 0), dtype="f64"),
+                "mode": Given(value=(3, 7, 7)),
+                "yes": Given(value=(1, 0, 0)),
+                "no": Given(value=(2, 0, 0)),
+                "missing": Given(value=(0, 0, 0)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 0, 1, 2)),
+                "target": Given(value=(0, 0)),
+                "weight": Given(value=(1, 2), dtype="f64"),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(1,)),
+                "fits": Given(value=True),
+                "first": Given(value=(0,)),
+                "link": Given(value=((1, 1), (0, 1), (0, 2), (0, 0)), dtype="i32"),
+                "bound": Given(value=((-1.7976931348623157e+308, 1), (inf, 0), (inf, 0), (0, 0)), dtype="f64"),
+                "value": Given(value=((0,), (2,), (1,), (0,)), dtype="f64"),
+            },
+            None,
+            "specs/ensembles.yaml:737",
+        ),
+        Example(
+            {
+                "feature": Given(
+                    value=(0, 1, 0, 1, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0)
+                ),
+                "split": Given(
+                    value=(0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0, 17, 0, 0, 20, 21, 0, 0, 24, 0, 0)
+                ),
+                "mode": Given(value=(0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 7, 7, 7, 7, 7, 7, 7, 0, 7, 7, 0, 0, 7, 7, 0, 7, 7)),
+                "yes": Given(
+                    value=(1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0, 0, 0, 0, 0, 0, 0, 18, 0, 0, 21, 22, 0, 0, 25, 0, 0)
+                ),
+                "no": Given(
+                    value=(20, 17, 16, 15, 14, 13, 12, 11, 10, 0, 0, 0, 0, 0, 0, 0, 0, 19, 0, 0, 24, 23, 0, 0, 26, 0, 0)
+                ),
+                "missing": Given(
+                    value=(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+                ),
+                "root": Given(value=(0,)),
+                "start": Given(
+                    value=(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 8, 9, 10, 10, 10, 11, 12, 12, 13, 14)
+                ),
+                "target": Given(value=(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
+                "weight": Given(value=(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(1, 2, 4, 1, 1, 1, 1, 1, 1)),
+                "fits": Given(value=True),
+                "first": Given(value=(0,)),
+                "link": Given(
+                    value=(
+                        (0, 1),
+                        (0, 3),
+                        (1, 5),
+                        (0, 7),
+                        (1, 9),
+                        (1, 11),
+                        (0, 13),
+                        (0, 7),
+                        (0, 8),
+                        (0, 9),
+                        (0, 10),
+                        (0, 11),
+                        (0, 12),
+                        (0, 13),
+                        (1, 15),
+                        (0, 15),
+                        (0, 17),
+                        (0, 17),
+                        (1, 19),
+                        (0, 19),
+                        (0, 21),
+                        (0, 21),
+                        (1, 23),
+                        (0, 23),
+                        (0, 25),
+                        (0, 25),
+                        (0, 26),
+                        (0, 0),
+                    ),
+                    dtype="i32",
+                ),
+                "bound": Given(
+                    value=(
+                        (0, -1),
+                        (-20, -1),
+                        (-1, -1),
+                        (-24, -1),
+                        (-21, -1),
+                        (-17, -1),
+                        (-2, -1),
+                        (inf, 0),
+                        (inf, 0),
+                        (inf, 0),
+                        (inf, 0),
+                        (inf, 0),
+                        (inf, 0),
+                        (inf, 0),
+                        (-3, -1),
+                        (inf, 0),
+                        (-4, -1),
+                        (inf, 0),
+                        (-5, -1),
+                        (inf, 0),
+                        (-6, -1),
+                        (inf, 0),
+                        (-7, -1),
+                        (inf, 0),
+                        (-8, -1),
+                        (inf, 0),
+                        (inf, 0),
+                        (0, 0),
+                    )
+                ),
+                "value": Given(
+                    value=(
+                        (0,),
+                        (0,),
+                        (0,),
+                        (0,),
+                        (0,),
+                        (0,),
+                        (0,),
+                        (14,),
+                        (13,),
+                        (12,),
+                        (11,),
+                        (10,),
+                        (9,),
+                        (8,),
+                        (0,),
+                        (7,),
+                        (0,),
+                        (6,),
+                        (0,),
+                        (5,),
+                        (0,),
+                        (4,),
+                        (0,),
+                        (3,),
+                        (0,),
+                        (2,),
+                        (1,),
+                        (0,),
+                    )
+                ),
+            },
+            None,
+            "specs/ensembles.yaml:743",
+        ),
+        Example(
+            {
+                "feature": Given(
+                    value=(
+                        0,
+                        1,
+                        0,
+                        1,
+                        0,
+                        1,
+                        0,
+                        1,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        1,
+                        0,
+                        1,
+                        0,
+                        1,
+                        0,
+                        1,
+                        0,
+                        1,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                    )
+                ),
+                "split": Given(
+                    value=(
+                        0,
+                        1,
+                        2,
+                        3,
+                        4,
+                        5,
+                        6,
+                        7,
+                        8,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        19,
+                        20,
+                        21,
+                        22,
+                        23,
+                        24,
+                        25,
+                        26,
+                        27,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                    )
+                ),
+                "mode": Given(
+                    value=(
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        7,
+                        7,
+                        7,
+                        7,
+                        7,
+                        7,
+                        7,
+                        7,
+                        7,
+                        7,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        7,
+                        7,
+                        7,
+                        7,
+                        7,
+                        7,
+                        7,
+                        7,
+                        7,
+                        7,
+                    )
+                ),
+                "yes": Given(
+                    value=(
+                        1,
+                        2,
+                        3,
+                        4,
+                        5,
+                        6,
+                        7,
+                        8,
+                        9,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        20,
+                        21,
+                        22,
+                        23,
+                        24,
+                        25,
+                        26,
+                        27,
+                        28,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                    )
+                ),
+                "no": Given(
+                    value=(
+                        18,
+                        17,
+                        16,
+                        15,
+                        14,
+                        13,
+                        12,
+                        11,
+                        10,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        37,
+                        36,
+                        35,
+                        34,
+                        33,
+                        32,
+                        31,
+                        30,
+                        29,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                    )
+                ),
+                "missing": Given(
+                    value=(
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                    )
+                ),
+                "root": Given(value=(0, 19)),
+                "start": Given(
+                    value=(
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                        1,
+                        2,
+                        3,
+                        4,
+                        5,
+                        6,
+                        7,
+                        8,
+                        9,
+                        10,
+                        10,
+                        10,
+                        10,
+                        10,
+                        10,
+                        10,
+                        10,
+                        10,
+                        10,
+                        11,
+                        12,
+                        13,
+                        14,
+                        15,
+                        16,
+                        17,
+                        18,
+                        19,
+                        20,
+                    )
+                ),
+                "target": Given(value=(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
+                "weight": Given(value=(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20)),
+            },
+            {"f": 2},
+            {
+                "level": Given(value=(2, 2, 2, 2, 2, 2, 2, 2, 2)),
+                "fits": Given(value=False),
+                "first": Given(value=(0, 1)),
+                "link": Given(
+                    value=(
+                        (0, 2),
+                        (1, 4),
+                        (0, 2),
+                        (1, 6),
+                        (0, 4),
+                        (0, 8),
+                        (0, 6),
+                        (0, 10),
+                        (0, 8),
+                        (1, 12),
+                        (0, 10),
+                        (1, 14),
+                        (0, 12),
+                        (0, 16),
+                        (0, 14),
+                        (0, 18),
+                        (0, 16),
+                        (1, 20),
+                        (0, 18),
+                        (1, 22),
+                        (0, 20),
+                        (0, 24),
+                        (0, 22),
+                        (0, 26),
+                        (0, 24),
+                        (1, 28),
+                        (0, 26),
+                        (1, 30),
+                        (0, 28),
+                        (0, 32),
+                        (0, 30),
+                        (0, 34),
+                        (0, 32),
+                        (1, 36),
+                        (0, 34),
+                        (0, 35),
+                        (0, 36),
+                        (0, 37),
+                        (0, 0),
+                    ),
+                    dtype="i32",
+                ),
+                "bound": Given(
+                    value=(
+                        (0, -1),
+                        (-19, -1),
+                        (inf, 0),
+                        (-1, -1),
+                        (inf, 0),
+                        (-20, -1),
+                        (inf, 0),
+                        (-2, -1),
+                        (inf, 0),
+                        (-21, -1),
+                        (inf, 0),
+                        (-3, -1),
+                        (inf, 0),
+                        (-22, -1),
+                        (inf, 0),
+                        (-4, -1),
+                        (inf, 0),
+                        (-23, -1),
+                        (inf, 0),
+                        (-5, -1),
+                        (inf, 0),
+                        (-24, -1),
+                        (inf, 0),
+                        (-6, -1),
+                        (inf, 0),
+                        (-25, -1),
+                        (inf, 0),
+                        (-7, -1),
+                        (inf, 0),
+                        (-26, -1),
+                        (inf, 0),
+                        (-8, -1),
+                        (inf, 0),
+                        (-27, -1),
+                        (inf, 0),
+                        (inf, 0),
+                        (inf, 0),
+                        (inf, 0),
+                        (0, 0),
+                    )
+                ),
+                "value": Given(
+                    value=(
+                        (0,),
+                        (0,),
+                        (10,),
+                        (0,),
+                        (20,),
+                        (0,),
+                        (9,),
+                        (0,),
+                        (19,),
+                        (0,),
+                        (8,),
+                        (0,),
+                        (18,),
+                        (0,),
+                        (7,),
+                        (0,),
+                        (17,),
+                        (0,),
+                        (6,),
+                        (0,),
+                        (16,),
+                        (0,),
+                        (5,),
+                        (0,),
+                        (15,),
+                        (0,),
+                        (4,),
+                        (0,),
+                        (14,),
+                        (0,),
+                        (3,),
+                        (0,),
+                        (13,),
+                        (0,),
+                        (2,),
+                        (1,),
+                        (12,),
+                        (11,),
+                        (0,),
+                    )
+                ),
+            },
+            None,
+            "specs/ensembles.yaml:760",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1,)),
+                "split": Given((1,)),
+                "mode": Given(value=(-1,)),
+                "yes": Given(value=(0,)),
+                "no": Given(value=(0,)),
+                "missing": Given((1,)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 1)),
+                "target": Given(value=(0,)),
+                "weight": Given((1,)),
+            },
+            {"f": 2},
+            {},
+            "a mode is not",
+            "specs/ensembles.yaml:786",
+        ),
+        Example(
+            {
+                "feature": Given(value=(-1,)),
+                "split": Given((1,)),
+                "mode": Given(value=(7,)),
+                "yes": Given(value=(0,)),
+                "no": Given(value=(0,)),
+                "missing": Given((1,)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 1)),
+                "target": Given(value=(0,)),
+                "weight": Given((1,)),
+            },
+            {"f": 2},
+            {},
+            "a feature is",
+            "specs/ensembles.yaml:788",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1,)),
+                "split": Given((1,)),
+                "mode": Given(value=(7,)),
+                "yes": Given(value=(-1,)),
+                "no": Given(value=(0,)),
+                "missing": Given((1,)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 1)),
+                "target": Given(value=(0,)),
+                "weight": Given((1,)),
+            },
+            {"f": 2},
+            {},
+            "a child is",
+            "specs/ensembles.yaml:790",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1,)),
+                "split": Given((1,)),
+                "mode": Given(value=(7,)),
+                "yes": Given(value=(0,)),
+                "no": Given(value=(1,)),
+                "missing": Given((1,)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 1)),
+                "target": Given(value=(0,)),
+                "weight": Given((1,)),
+            },
+            {"f": 2},
+            {},
+            "another child",
+            "specs/ensembles.yaml:792",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1,)),
+                "split": Given((1,)),
+                "mode": Given(value=(7,)),
+                "yes": Given(value=(0,)),
+                "no": Given(value=(0,)),
+                "missing": Given((1,)),
+                "root": Given(value=(-1,)),
+                "start": Given(value=(0, 1)),
+                "target": Given(value=(0,)),
+                "weight": Given((1,)),
+            },
+            {"f": 2},
+            {},
+            "a root is",
+            "specs/ensembles.yaml:794",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1,)),
+                "split": Given((1,)),
+                "mode": Given(value=(7,)),
+                "yes": Given(value=(0,)),
+                "no": Given(value=(0,)),
+                "missing": Given((1,)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(-1, 1)),
+                "target": Given(value=(0,)),
+                "weight": Given((1,)),
+            },
+            {"f": 2},
+            {},
+            "weights begin",
+            "specs/ensembles.yaml:796",
+        ),
+        Example(
+            {
+                "feature": Given(value=(1,)),
+                "split": Given((1,)),
+                "mode": Given(value=(7,)),
+                "yes": Given(value=(0,)),
+                "no": Given(value=(0,)),
+                "missing": Given((1,)),
+                "root": Given(value=(0,)),
+                "start": Given(value=(0, 1)),
+                "target": Given(value=(-1,)),
+                "weight": Given((1,)),
+            },
+            {"f": 2},
+            {},
+            "a target is",
+            "specs/ensembles.yaml:798",
+        ),
+        Example(
+            {
                 "feature": Given(value=(1,)),
                 "split": Given((1,)),
                 "mode": Given(value=(7,)),
@@ -1296,7 +2093,7 @@ TREE_SLOTS = Property(
             {"f": 2, "targets": 0},
             {},
             "0 targets",
-            "specs/ensembles.yaml:722",
+            "specs/ensembles.yaml:800",
         ),
         Example(
             {
@@ -1314,7 +2111,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:724",
+            "specs/ensembles.yaml:802",
         ),
         Example(
             {
@@ -1332,7 +2129,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "a feature is",
-            "specs/ensembles.yaml:726",
+            "specs/ensembles.yaml:804",
         ),
         Example(
             {
@@ -1350,7 +2147,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "a child is",
-            "specs/ensembles.yaml:728",
+            "specs/ensembles.yaml:806",
         ),
         Example(
             {
@@ -1368,7 +2165,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "another child",
-            "specs/ensembles.yaml:730",
+            "specs/ensembles.yaml:808",
         ),
         Example(
             {
@@ -1386,7 +2183,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "a root is",
-            "specs/ensembles.yaml:732",
+            "specs/ensembles.yaml:810",
         ),
         Example(
             {
@@ -1404,7 +2201,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "weights begin",
-            "specs/ensembles.yaml:734",
+            "specs/ensembles.yaml:812",
         ),
         Example(
             {
@@ -1422,7 +2219,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "a target is",
-            "specs/ensembles.yaml:736",
+            "specs/ensembles.yaml:814",
         ),
     ),
     "specs/ensembles.yaml:493",
@@ -1432,7 +2229,7 @@ TREE_SLOTS = Property(
 )
 
 
-# specs/ensembles.yaml:739
+# specs/ensembles.yaml:817
 def tree_sums_case(d: Draw) -> Case:
     n = d.dim("n")
     f = d.dim("f")
@@ -1455,7 +2252,7 @@ def tree_sums_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:757
+# specs/ensembles.yaml:835
 def tree_sums_reference(x: Any, link: Any, bound: Any, first: Any, value: Any, level: Any, how: Any) -> Any:
     return in_slots(x, link, bound, first, value, level, how)
 
@@ -1477,7 +2274,7 @@ TREE_SUMS = Property(
             {},
             {"y": Given(value=((5, 1), (6, 2), (5, 1)))},
             None,
-            "specs/ensembles.yaml:759",
+            "specs/ensembles.yaml:837",
         ),
         Example(
             {
@@ -1491,7 +2288,7 @@ TREE_SUMS = Property(
             {"how": "average"},
             {"y": Given(value=((5,),))},
             None,
-            "specs/ensembles.yaml:762",
+            "specs/ensembles.yaml:840",
         ),
         Example(
             {
@@ -1505,7 +2302,7 @@ TREE_SUMS = Property(
             {},
             {"y": Given(value=((12,),))},
             None,
-            "specs/ensembles.yaml:764",
+            "specs/ensembles.yaml:842",
         ),
         Example(
             {
@@ -1519,7 +2316,7 @@ TREE_SUMS = Property(
             {},
             {},
             "no levels",
-            "specs/ensembles.yaml:766",
+            "specs/ensembles.yaml:844",
         ),
         Example(
             {
@@ -1533,7 +2330,7 @@ TREE_SUMS = Property(
             {},
             {},
             "a column is",
-            "specs/ensembles.yaml:767",
+            "specs/ensembles.yaml:845",
         ),
         Example(
             {
@@ -1547,7 +2344,7 @@ TREE_SUMS = Property(
             {},
             {},
             "a slot is",
-            "specs/ensembles.yaml:768",
+            "specs/ensembles.yaml:846",
         ),
         Example(
             {
@@ -1561,7 +2358,7 @@ TREE_SUMS = Property(
             {},
             {},
             "a column is",
-            "specs/ensembles.yaml:769",
+            "specs/ensembles.yaml:847",
         ),
         Example(
             {
@@ -1575,7 +2372,7 @@ TREE_SUMS = Property(
             {},
             {},
             "a column is",
-            "specs/ensembles.yaml:770",
+            "specs/ensembles.yaml:848",
         ),
         Example(
             {
@@ -1589,7 +2386,7 @@ TREE_SUMS = Property(
             {},
             {},
             "a slot is",
-            "specs/ensembles.yaml:772",
+            "specs/ensembles.yaml:850",
         ),
         Example(
             {
@@ -1603,7 +2400,7 @@ TREE_SUMS = Property(
             {},
             {},
             "a root is",
-            "specs/ensembles.yaml:773",
+            "specs/ensembles.yaml:851",
         ),
         Example(
             {
@@ -1617,16 +2414,16 @@ TREE_SUMS = Property(
             {},
             {},
             "a root is",
-            "specs/ensembles.yaml:774",
+            "specs/ensembles.yaml:852",
         ),
     ),
-    "specs/ensembles.yaml:739",
-    asserts=(Refusal(r"no levels", "specs/ensembles.yaml:746"),),
-    reference_source="specs/ensembles.yaml:757",
+    "specs/ensembles.yaml:817",
+    asserts=(Refusal(r"no levels", "specs/ensembles.yaml:824"),),
+    reference_source="specs/ensembles.yaml:835",
 )
 
 
-# specs/ensembles.yaml:776
+# specs/ensembles.yaml:854
 def tree_ensemble_case(d: Draw) -> Case:
     n = d.dim("n")
     f = d.dim("f")
@@ -2391,13 +3188,13 @@ TREE_ENSEMBLE = Property(
             "specs/ensembles.yaml:296",
         ),
     ),
-    "specs/ensembles.yaml:776",
+    "specs/ensembles.yaml:854",
     asserts=(Refusal(r".* targets", "specs/ensembles.yaml:181"),),
     reference_source="specs/ensembles.yaml:189",
 )
 
 
-# specs/ensembles.yaml:855
+# specs/ensembles.yaml:933
 def tree_walks_case(d: Draw) -> Case:
     n = d.dim("n")
     f = d.dim("f")
@@ -3162,14 +3959,14 @@ TREE_WALKS = Property(
             "specs/ensembles.yaml:296",
         ),
     ),
-    "specs/ensembles.yaml:855",
+    "specs/ensembles.yaml:933",
     asserts=(Refusal(r".* targets", "specs/ensembles.yaml:181"),),
     reference_source="specs/ensembles.yaml:189",
     stepped=True,
 )
 
 
-# specs/ensembles.yaml:908
+# specs/ensembles.yaml:986
 def count_grams_case(d: Draw) -> Case:
     o = d.run("o")
     l = d.dim("l")
@@ -3189,7 +3986,7 @@ def count_grams_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:953
+# specs/ensembles.yaml:1031
 def count_grams_reference(
     x: Any, pool: Any, starts: Any, places: Any, weight: Any, size: Any, least: Any, most: Any, skips: Any, mode: Any
 ) -> Any:
@@ -3212,7 +4009,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "skips": 4},
             {"y": Given(value=((1, 1),), dtype="f32")},
             None,
-            "specs/ensembles.yaml:969",
+            "specs/ensembles.yaml:1047",
         ),
         Example(
             {
@@ -3225,7 +4022,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "mode": "IDF"},
             {"y": Given(value=((0.5,),), dtype="f32")},
             None,
-            "specs/ensembles.yaml:971",
+            "specs/ensembles.yaml:1049",
         ),
         Example(
             {
@@ -3238,7 +4035,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2},
             {"y": Given(value=(2, 2))},
             None,
-            "specs/ensembles.yaml:973",
+            "specs/ensembles.yaml:1051",
         ),
         Example(
             {
@@ -3251,7 +4048,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=((1, 0, 0), (2, 0, 0)))},
             None,
-            "specs/ensembles.yaml:975",
+            "specs/ensembles.yaml:1053",
         ),
         Example(
             {
@@ -3264,7 +4061,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "IDF"},
             {"y": Given(value=(7, 5))},
             None,
-            "specs/ensembles.yaml:977",
+            "specs/ensembles.yaml:1055",
         ),
         Example(
             {
@@ -3277,7 +4074,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "TFIDF"},
             {"y": Given(value=(14, 10))},
             None,
-            "specs/ensembles.yaml:979",
+            "specs/ensembles.yaml:1057",
         ),
         Example(
             {
@@ -3290,7 +4087,7 @@ COUNT_GRAMS = Property(
             {"size": -1},
             {},
             "columns",
-            "specs/ensembles.yaml:981",
+            "specs/ensembles.yaml:1059",
         ),
         Example(
             {
@@ -3303,7 +4100,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "skips": -1},
             {},
             "skipped",
-            "specs/ensembles.yaml:982",
+            "specs/ensembles.yaml:1060",
         ),
         Example(
             {
@@ -3316,7 +4113,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "least": 0},
             {},
             "n-grams of 0 to 1 items",
-            "specs/ensembles.yaml:983",
+            "specs/ensembles.yaml:1061",
         ),
         Example(
             {
@@ -3329,7 +4126,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "least": 2},
             {},
             "n-grams of 2 to 1 items",
-            "specs/ensembles.yaml:984",
+            "specs/ensembles.yaml:1062",
         ),
         Example(
             {
@@ -3342,7 +4139,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:985",
+            "specs/ensembles.yaml:1063",
         ),
         Example(
             {
@@ -3355,7 +4152,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is not one",
-            "specs/ensembles.yaml:986",
+            "specs/ensembles.yaml:1064",
         ),
         Example(
             {
@@ -3368,7 +4165,7 @@ COUNT_GRAMS = Property(
             {"size": 2},
             {"y": Given(value=(0, 2))},
             None,
-            "specs/ensembles.yaml:987",
+            "specs/ensembles.yaml:1065",
         ),
         Example(
             {
@@ -3381,7 +4178,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:989",
+            "specs/ensembles.yaml:1067",
         ),
         Example(
             {
@@ -3394,7 +4191,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:991",
+            "specs/ensembles.yaml:1069",
         ),
         Example(
             {
@@ -3407,7 +4204,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2},
             {"y": Given(value=(1, 2, 1))},
             None,
-            "specs/ensembles.yaml:993",
+            "specs/ensembles.yaml:1071",
         ),
         Example(
             {
@@ -3420,7 +4217,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:995",
+            "specs/ensembles.yaml:1073",
         ),
         Example(
             {
@@ -3433,7 +4230,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "least": 2, "most": 2, "skips": 9},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:998",
+            "specs/ensembles.yaml:1076",
         ),
         Example(
             {
@@ -3446,7 +4243,7 @@ COUNT_GRAMS = Property(
             {"size": 0},
             {"y": Given((0,))},
             None,
-            "specs/ensembles.yaml:1000",
+            "specs/ensembles.yaml:1078",
         ),
         Example(
             {
@@ -3459,7 +4256,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:1001",
+            "specs/ensembles.yaml:1079",
         ),
         Example(
             {
@@ -3472,15 +4269,15 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is not one",
-            "specs/ensembles.yaml:1002",
+            "specs/ensembles.yaml:1080",
         ),
     ),
-    "specs/ensembles.yaml:908",
+    "specs/ensembles.yaml:986",
     asserts=(
-        Refusal(r".* columns", "specs/ensembles.yaml:921"),
-        Refusal(r"n\-grams of .* to .* items", "specs/ensembles.yaml:922"),
-        Refusal(r".* skipped", "specs/ensembles.yaml:923"),
+        Refusal(r".* columns", "specs/ensembles.yaml:999"),
+        Refusal(r"n\-grams of .* to .* items", "specs/ensembles.yaml:1000"),
+        Refusal(r".* skipped", "specs/ensembles.yaml:1001"),
     ),
-    reference_source="specs/ensembles.yaml:953",
+    reference_source="specs/ensembles.yaml:1031",
     stepped=True,
 )
