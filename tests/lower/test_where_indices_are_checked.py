@@ -72,7 +72,7 @@ def test_two_reads_of_one_condition_share_its_test(shared: bool) -> None:
 
 
 def test_a_test_ahead_of_loops_without_iterations_is_none_for_others() -> None:
-    """The same row is read for two results, either of which may have no columns: then its test asks nothing."""
+    """A row is read for two results, either of which may have no columns: then its test asks nothing."""
     b = Builder("two results")
     table, index, few, many = b.input([K, 4]), b.input([N], I64), b.tensor([N, B]), b.tensor([N, M])
     for y in (few, many):

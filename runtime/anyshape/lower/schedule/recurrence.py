@@ -293,9 +293,10 @@ ROWS = 4
 MOST_CYCLES = 20
 """Most cycles of a step that is taken for several rows: beyond, there is enough else to do while it waits."""
 LOOKING_UP = (8, 9, 7, 10, 6, 5)
-"""The same of rows whose steps read at places that the step before decides, and wait for memory: the first of these numbers that leaves the
-fewest rows over, which take their steps one by one."""
+"""Rows that take their steps together where these read at places that the step before decides, and wait for memory: the first of these
+numbers that leaves the fewest rows over, which take their steps one by one."""
 MOST_LOOKUP_CYCLES = 100
+"""Most cycles of such a step: eight of them are code enough."""
 
 
 def _looks_up(stores: Sequence[Store], carried: Mapping[Load, Store]) -> bool:
