@@ -107,7 +107,7 @@ def chain(width: Any, follows: bool) -> tuple[Equations, tuple[Tensor, ...], Ten
 def test_steps_that_look_up_where_the_one_before_leads_take_several_rows(
     width: Any, together: int, follows: bool
 ) -> None:
-    """As many rows as leave the fewest over go together, or several of those around. What leads nowhere needs no more than four."""
+    """Eight rows go together, or a number that leaves fewer over, or rows around. What leads nowhere needs no more than four."""
     eqs, (start, table), y = chain(width, follows)
     native = Native(Group("chain", tuple(eqs.equations), (start, table), outputs=(y,)))
     most = max(block.count("= phi i32") for block in native.kernel.text.split(":\n"))
