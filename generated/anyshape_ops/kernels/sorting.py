@@ -6,22 +6,7 @@ from __future__ import annotations
 from anyshape import rules
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations
-from anyshape.equations.functions import (
-    and_,
-    cast,
-    checked,
-    eq,
-    fit,
-    gt,
-    le,
-    lt,
-    maximum,
-    ne,
-    not_,
-    or_,
-    reduce_,
-    where,
-)
+from anyshape.equations.functions import and_, cast, checked, eq, fit, gt, le, lt, maximum, ne, or_, reduce_, where
 from anyshape.rules import Bound
 
 
@@ -102,7 +87,7 @@ def unique_kernel(eqs: Equations, bound: Bound) -> None:
         j = eqs.index("j", n)
         eqs.step(
             head[j],
-            where(not_(fresh[j]), lambda: where(gt(j, 0), lambda: head[j - 1], lambda: 0), lambda: order[j]),
+            where(or_(eq(j, 0), fresh[j]), lambda: order[j], lambda: head[j - 1]),
             j,
             cycle=1,
             source="specs/sorting.yaml:111",
