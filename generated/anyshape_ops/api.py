@@ -136,11 +136,16 @@ from anyshape_ops.ops.elementwise import (
 from anyshape_ops.ops.ensembles import (
     DYN_COUNT_GRAMS,
     DYN_TREE_ENSEMBLE,
+    DYN_TREE_SLOTS,
+    DYN_TREE_WALKS,
     IMPUTE,
     LOOK_UP,
     STATIC_COUNT_GRAMS,
     STATIC_TREE_ENSEMBLE,
+    STATIC_TREE_SLOTS,
+    STATIC_TREE_WALKS,
     TREE_LINKS,
+    TREE_SUMS,
 )
 from anyshape_ops.ops.images import (
     DYN_AFFINE_GRID,
@@ -1659,7 +1664,7 @@ def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(WHERE, [c, a, b], {}, source)[0]
 
 
-# specs/ensembles.yaml:113
+# specs/ensembles.yaml:301
 @called
 def look_up(x: Operand, keys: Operand, values: Operand, other: Operand, *, source: str = "") -> Value:
     """The value beside each element's first equal in a list of keys, or another value where no key is equal; NaN
@@ -1670,7 +1675,7 @@ def look_up(x: Operand, keys: Operand, values: Operand, other: Operand, *, sourc
     return call(LOOK_UP, [x, keys, values, other], {}, source)[0]
 
 
-# specs/ensembles.yaml:166
+# specs/ensembles.yaml:354
 @called
 def impute(x: Operand, values: Operand, replaced: Operand, *, source: str = "") -> Value:
     """x with a value, NaN perhaps, replaced along its last axis by one value or by one for each column.
@@ -1680,7 +1685,7 @@ def impute(x: Operand, values: Operand, replaced: Operand, *, source: str = "") 
     return call(IMPUTE, [x, values, replaced], {}, source)[0]
 
 
-# specs/ensembles.yaml:189
+# specs/ensembles.yaml:377
 @called
 def tree_links(
     tree: Operand,
@@ -1702,7 +1707,64 @@ def tree_links(
     return call(TREE_LINKS, [tree, node, yes_id, no_id, leaf, target_tree, target_node], {}, source)
 
 
-# specs/ensembles.yaml:305
+# specs/ensembles.yaml:493
+@called
+def tree_slots(
+    feature: Operand,
+    split: Operand,
+    mode: Operand,
+    yes: Operand,
+    no: Operand,
+    missing: Operand,
+    root: Operand,
+    start: Operand,
+    target: Operand,
+    weight: Operand,
+    f: int | Dim | Value,
+    targets: int | Dim | Value | None = 1,
+    *,
+    source: str = "",
+) -> tuple[Value, ...]:
+    """Nodes of trees of comparisons in slots, those of one level side by side; whether that fits these trees;
+    branches by level.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: f, targets.
+
+    (feature: i64[m], split: F[m], mode: i64[m], yes: i64[m], no: i64[m], missing: i64[m], root: i64[t], start:
+    i64[m + 1], target: i64[e], weight: F[e]) -> (level: i64[d], fits: bool[], first: i64[t], link: i32[m + 1,
+    2], bound: F[m + 1, 2], value: F[m + 1, targets])
+    """
+    return call_alias(
+        STATIC_TREE_SLOTS,
+        DYN_TREE_SLOTS,
+        [feature, split, mode, yes, no, missing, root, start, target, weight],
+        {"f": f, "targets": targets},
+        source,
+    )
+
+
+# specs/ensembles.yaml:817
+@called
+def tree_sums(
+    x: Operand,
+    link: Operand,
+    bound: Operand,
+    first: Operand,
+    value: Operand,
+    level: Operand,
+    how: str = "sum",
+    *,
+    source: str = "",
+) -> Value:
+    """What the leaves add up to that each row of x reaches in trees in slots, for each of some targets; all trees
+    take as many steps.
+
+    (x: F[n, f], link: i32[m, 2], bound: F[m, 2], first: i64[t], value: F[m, c], level: i64[d]) -> (y: F[n, c])
+    """
+    return call(TREE_SUMS, [x, link, bound, first, value, level], {"how": how}, source)[0]
+
+
+# specs/ensembles.yaml:854
 @called
 def tree_ensemble(
     x: Operand,
@@ -1739,7 +1801,43 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:557
+# specs/ensembles.yaml:933
+@called
+def tree_walks(
+    x: Operand,
+    feature: Operand,
+    split: Operand,
+    mode: Operand,
+    yes: Operand,
+    no: Operand,
+    missing: Operand,
+    root: Operand,
+    start: Operand,
+    target: Operand,
+    weight: Operand,
+    member: Operand,
+    targets: int | Dim | Value | None = 1,
+    how: str = "sum",
+    *,
+    source: str = "",
+) -> Value:
+    """What tree_ensemble gives, one row and one tree after the other, by any comparisons.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: targets.
+
+    (x: F[n, f], feature: i64[m], split: F[m], mode: i64[m], yes: i64[m], no: i64[m], missing: i64[m], root:
+    i64[t], start: i64[m + 1], target: i64[e], weight: F[e], member: F[s]) -> (y: F[n, targets])
+    """
+    return call_alias(
+        STATIC_TREE_WALKS,
+        DYN_TREE_WALKS,
+        [x, feature, split, mode, yes, no, missing, root, start, target, weight, member],
+        {"targets": targets, "how": how},
+        source,
+    )[0]
+
+
+# specs/ensembles.yaml:986
 @called
 def count_grams(
     x: Operand,
@@ -3801,7 +3899,7 @@ def unique(x: Operand, sorted: bool = True, *, source: str = "") -> tuple[Value,
     return call(UNIQUE, [x], {"sorted": sorted}, source)
 
 
-# specs/sorting.yaml:140
+# specs/sorting.yaml:142
 @called
 def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "") -> tuple[Value, ...]:
     """The different slices along one axis, sorted or as they come; where each is first, which one every slice is,
@@ -3812,7 +3910,7 @@ def unique_slices(x: Operand, axis: int, sorted: bool = True, *, source: str = "
     return call(UNIQUE_SLICES, [x], {"axis": axis, "sorted": sorted}, source)
 
 
-# specs/sorting.yaml:197
+# specs/sorting.yaml:199
 @called
 def searchsorted(x: Operand, v: Operand, right: bool = False, *, source: str = "") -> Value:
     """How many elements of sorted rows are less than a value, or not greater; the place where it would go among
@@ -5253,6 +5351,9 @@ __all__ = [
     "transpose",
     "tree_ensemble",
     "tree_links",
+    "tree_slots",
+    "tree_sums",
+    "tree_walks",
     "trilu",
     "twiddle_factors",
     "unique",

@@ -25,7 +25,7 @@ from anyshape_ops.ops.detection import (
     DYN_NON_MAX_SUPPRESSION,
     DYN_ROI_ALIGN,
 )
-from anyshape_ops.ops.ensembles import DYN_COUNT_GRAMS, DYN_TREE_ENSEMBLE
+from anyshape_ops.ops.ensembles import DYN_COUNT_GRAMS, DYN_TREE_ENSEMBLE, DYN_TREE_SLOTS, DYN_TREE_WALKS
 from anyshape_ops.ops.images import DYN_AFFINE_GRID, DYN_CROP_AND_RESIZE, DYN_RESAMPLE, DYN_RESIZE
 from anyshape_ops.ops.indexing import (
     DYN_CENTER_CROP_PAD,
@@ -537,7 +537,42 @@ def max_roi_pool(
     return call(DYN_MAX_ROI_POOL, [x, rois, image], {"size": size, "scale": scale}, source)[0]
 
 
-# specs/ensembles.yaml:305
+# specs/ensembles.yaml:493
+@called
+def tree_slots(
+    feature: Operand,
+    split: Operand,
+    mode: Operand,
+    yes: Operand,
+    no: Operand,
+    missing: Operand,
+    root: Operand,
+    start: Operand,
+    target: Operand,
+    weight: Operand,
+    f: Operand,
+    targets: Operand = 1,
+    *,
+    source: str = "",
+) -> tuple[Value, ...]:
+    """Nodes of trees of comparisons in slots, those of one level side by side; whether that fits these trees;
+    branches by level.
+
+    Operands, which may be computed at run time: f, targets.
+
+    (feature: i64[m], split: F[m], mode: i64[m], yes: i64[m], no: i64[m], missing: i64[m], root: i64[t], start:
+    i64[m + 1], target: i64[e], weight: F[e]) -> (level: i64[d], fits: bool[], first: i64[t], link: i32[m + 1,
+    2], bound: F[m + 1, 2], value: F[m + 1, targets])
+    """
+    return call(
+        DYN_TREE_SLOTS,
+        [feature, split, mode, yes, no, missing, root, start, target, weight],
+        {"f": f, "targets": targets},
+        source,
+    )
+
+
+# specs/ensembles.yaml:854
 @called
 def tree_ensemble(
     x: Operand,
@@ -573,7 +608,42 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:557
+# specs/ensembles.yaml:933
+@called
+def tree_walks(
+    x: Operand,
+    feature: Operand,
+    split: Operand,
+    mode: Operand,
+    yes: Operand,
+    no: Operand,
+    missing: Operand,
+    root: Operand,
+    start: Operand,
+    target: Operand,
+    weight: Operand,
+    member: Operand,
+    targets: Operand = 1,
+    how: str = "sum",
+    *,
+    source: str = "",
+) -> Value:
+    """What tree_ensemble gives, one row and one tree after the other, by any comparisons.
+
+    Operands, which may be computed at run time: targets.
+
+    (x: F[n, f], feature: i64[m], split: F[m], mode: i64[m], yes: i64[m], no: i64[m], missing: i64[m], root:
+    i64[t], start: i64[m + 1], target: i64[e], weight: F[e], member: F[s]) -> (y: F[n, targets])
+    """
+    return call(
+        DYN_TREE_WALKS,
+        [x, feature, split, mode, yes, no, missing, root, start, target, weight, member],
+        {"targets": targets, "how": how},
+        source,
+    )[0]
+
+
+# specs/ensembles.yaml:986
 @called
 def count_grams(
     x: Operand,
@@ -2382,6 +2452,8 @@ __all__ = [
     "topk",
     "transpose",
     "tree_ensemble",
+    "tree_slots",
+    "tree_walks",
     "trilu",
     "twiddle_factors",
     "window_products",

@@ -111,7 +111,7 @@ def test_a_failure_outlives_the_time_budget() -> None:
     [
         ("reshape", "only one size", math.inf, "native"),
         ("reshape", "only one size", 60, "interpret"),
-        ("tree_ensemble", "a child is not one", 60, "native"),  # which is read in a tensor
+        ("tree_walks", "a child is not one", 60, "native"),  # which is read in a tensor
     ],
 )
 def test_who_waits_has_no_kernels_made_to_refuse_what_types_refuse(

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from anyshape import dims
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations, Tensor
-from anyshape.equations.functions import and_, checked, eq, gt, lt, ne, reduce_
+from anyshape.equations.functions import and_, checked, eq, ge, gt, lt, ne, reduce_
 from anyshape.equations.interpret import interpret
 from anyshape.lower import Group, describe
+from anyshape.lower.emit.sequences.sort import FIRST, LONG
 from anyshape.lower.structural_key import StructuralKeyWriter
 from tests.lower.native import Native
 
@@ -66,6 +68,58 @@ def test_greedy_choice() -> None:
     eqs, x, y, _ = kept_by_distance()
     for n in (0, 1, 2, 40, 300):
         agree(eqs, {x: RNG.normal(size=n).astype(np.float32) * 4}, (y,), {N: n})
+
+
+def in_order(dtype: str, *, leaves: bool, writes: bool) -> tuple[Equations, tuple[Tensor, ...], Tensor]:
+    """The first positions in the order of a key, up to a number of them, each where it comes; what the key reads may be written."""
+    x, most, y = tensor("x", dtype, N), tensor("most", "i64"), tensor("y", "i64", N)
+    eqs = Equations("in_order", {"x": x, "most": most}, {"y": y})
+    p = eqs.procedure()
+    own, y_, k = p.array("own", parse_dtype(dtype), (N,)), p.output("y"), p.variable("k", I64)
+    p.set(k[()], 0)
+    with p.loop("i", N) as i:
+        p.set(own[i], x[i])
+    with p.ordered("j", [N], lambda q: own[q] if writes else x[q], descending=leaves) as j:
+        with p.when(ge(k[()], most[()])):
+            if leaves:
+                p.leave()
+            else:
+                p.set(k[()], 0, "add")
+        with p.otherwise():
+            p.set(checked(y_)[k[()]], j)
+        if writes:
+            p.set(checked(own)[j], 0)
+        p.set(k[()], 1, "add")
+    p.end()
+    return eqs, (x, most), y
+
+
+@pytest.mark.parametrize("dtype", ["f32", "i64"])
+def test_a_loop_in_an_order_comes_as_far_as_it_goes(dtype: str) -> None:
+    """The first positions of a long row are selected, and the row is sorted once the loop comes further; a short row is sorted."""
+    eqs, (x, most), y = in_order(dtype, leaves=True, writes=False)
+    native = Native(Group(eqs.op, tuple(eqs.equations), (x, most), outputs=(y,)))
+    assert "all where more are asked for" in describe(native.group)
+    values = RNG.integers(-500, 500, LONG + 1).astype(x.dtype.numpy)  # some of them equal
+    values = np.where(values == 7, np.nan, values) if dtype == "f32" else values
+    for n in (0, 1, LONG - 1, LONG, LONG + 1):
+        row = values[:n]
+        keys = (
+            np.where(np.isnan(row), -np.inf, -row) if dtype == "f32" else -row
+        )  # the greatest first, and NaN is greater
+        order = np.argsort(keys, kind="stable")
+        for count in (0, 1, FIRST - 1, FIRST, FIRST + 1, n):
+            status, (result,) = native.run({x: row, most: np.array(count)}, {N: n}, 1)
+            expected = np.where(np.arange(n) < count, order, 0)
+            assert status == 0
+            np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize(("leaves", "writes"), [(False, False), (True, True)])
+def test_a_loop_that_comes_to_all_positions_or_changes_keys_has_all_sorted(leaves: bool, writes: bool) -> None:
+    eqs, (x, most), y = in_order("f32", leaves=leaves, writes=writes)
+    native = agree(eqs, {x: RNG.normal(size=300).astype(np.float32), most: np.array(250)}, (y,), {N: 300})
+    assert "all where more are asked for" not in describe(native.group)
 
 
 def test_leaving_loops() -> None:

@@ -11,11 +11,25 @@ import anyshape
 from anyshape import dims
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations, Tensor
-from anyshape.equations.functions import eq, exp, gt, le, lt, maximum, minimum, reduce_, reduce_range, tanh, where
+from anyshape.equations.functions import (
+    cast,
+    eq,
+    exp,
+    gt,
+    le,
+    lt,
+    maximum,
+    minimum,
+    reduce_,
+    reduce_range,
+    tanh,
+    where,
+    wrap,
+)
 from anyshape.equations.interpret import interpret
 from anyshape.equations.recurrences import as_steps
 from anyshape.errors import ShapeError
-from anyshape.lower import Group, describe, host_target
+from anyshape.lower import Group, describe, host_target, lower_group
 from anyshape.lower.target import binding
 from tests.kernel_texts import heard
 from tests.lower.native import Native
@@ -75,6 +89,53 @@ def test_rows_along_which_no_lanes_run_take_steps_together(heavy: bool, backward
             status, (result,) = native.run({x: values}, {N: n, T: t}, parts)
             assert status == 0
             np.testing.assert_allclose(result, expected, rtol=2e-5, atol=2e-5)
+
+
+def chain(width: Any, follows: bool) -> tuple[Equations, tuple[Tensor, ...], Tensor]:
+    """Places in a table, one step after the other: each is where the one before leads, or where the number of the step does."""
+    start, table, eqs = tensor("start", "i64", width), tensor("table", "i32", 40), Equations("chain", {}, {})
+    y = tensor("y", "i32", N, width, T)
+    a, k, s = eqs.index("a", N), eqs.index("k", width), eqs.index("s", T)
+    before = where(gt(s, 0), lambda: y[a, k, s - 1], 0)
+    place = where(eq(s, 0), lambda: start[k], lambda: cast(before, parse_dtype("i64"))) if follows else start[k] + s
+    eqs.step(y[a, k, s], table[wrap(place, 40)] + (0 if follows else before), s)
+    return eqs, (start, table), y
+
+
+@pytest.mark.parametrize("follows", [True, False])
+@pytest.mark.parametrize(("width", "together"), [(M, 8), (100, 10), (72, 8), (21, 7), (13, 6), (3, 8)])
+def test_steps_that_look_up_where_the_one_before_leads_take_several_rows(
+    width: Any, together: int, follows: bool
+) -> None:
+    """Eight rows go together, or a number that leaves fewer over, or rows around. What leads nowhere needs no more than four."""
+    eqs, (start, table), y = chain(width, follows)
+    native = Native(Group("chain", tuple(eqs.equations), (start, table), outputs=(y,)))
+    most = max(block.count("= phi i32") for block in native.kernel.text.split(":\n"))
+    assert most == (together if follows else 4)
+    for n, m, t in ((1, 9, 4), (2, 17, 1), (11, 3, 5), (9, 1, 2), (0, 4, 3), (2, 0, 3)):
+        m = m if width is M else width
+        values = {start: RNG.integers(-30, 30, m), table: RNG.integers(0, 40, 40).astype(np.int32)}
+        sizes = {N: n, M: m, T: t}
+        expected = interpret(eqs.equations, values, sizes)[y]
+        for parts in (1, 3):
+            status, (result,) = native.run(values, sizes, parts)
+            assert status == 0
+            np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("shape", [(N, T, M), (T, M), (T,)])
+def test_rows_of_steps_are_worth_threads(shape: tuple[Any, ...]) -> None:
+    """Work counts by the rows and their positions, if a loop is around that of the lanes: parts of rows side by side are slower."""
+    x, y, eqs = tensor("x", "f32", *shape), tensor("y", "f32", *shape), Equations("scan", {}, {})
+    index = [eqs.index("i", n) for n in shape]
+    s = index[shape.index(T)]
+    before = where(gt(s, 0), lambda: y[tuple(i - 1 if i is s else i for i in index)], 0)
+    eqs.step(y[tuple(index)], x[tuple(index)] + before, s)
+    kernel = lower_group(Group("scan", tuple(eqs.equations), (x,), outputs=(y,)), host_target())
+    work = dims.evaluate(kernel.work, {N: 1000, T: 1000, M: 64})
+    lanes = host_target().vector_bytes // 4
+    assert kernel.pieces == (N if len(shape) == 3 else 1)
+    assert work >= 1000 * 1000 * 64 / lanes if len(shape) == 3 else work == 0
 
 
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])

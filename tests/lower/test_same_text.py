@@ -13,7 +13,7 @@ from anyshape_testing.calls.packages import register
 from anyshape_testing.process.profile import LONG
 from tests.kernel_texts import differences, lines_of, texts_of
 
-ALWAYS = ("tree_ensemble", "lstm", "topk", "unique")
+ALWAYS = ("tree_walks", "lstm", "topk", "unique")
 """Ops of several kernels, some of which read what others left."""
 PARTS = 8
 """Parts of all ops: each takes two processes some ten seconds, so that one is for `make test-long`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from typing import Any
@@ -43,6 +44,46 @@ def test_a_row_is_tested_once() -> None:
     """Updates have forms for long rows and short ones, each with whole blocks of rows and what is left: see `test_updates`."""
     text = lower_group(_rows(64).group(), host_target()).text
     assert text.count("call i32 @tell") == 1
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_two_reads_of_one_condition_share_its_test(shared: bool) -> None:
+    """Two tables of as many rows are read in row index[i]; of tables of other lengths each has a test of its own."""
+
+    def native_of(reads: int) -> tuple[Native, Tensor, Tensor, Tensor]:
+        b = Builder("rows of two")
+        first, second = b.input([K, 2]), b.input([K if shared else M, 2])
+        index, y = b.input([N], I64), b.tensor([N])
+        (i,) = b.eqs.indices("i", y.shape)
+        factors = checked(first)[index[i], 0], checked(first)[index[i], 1], checked(second)[index[i], 0]
+        b.eqs.define(y[i], math.prod(factors[1:reads], start=factors[0]))
+        b.output(y)
+        return Native(b.group()), first, second, index
+
+    one, *_ = native_of(1)
+    native, first, second, index = native_of(3)
+    tests = one.kernel.text.count("call i32 @tell")
+    assert (native.kernel.text.count("call i32 @tell") <= tests) == shared
+    tables = {first: np.ones((5, 2), np.float32), second: np.ones((5 if shared else 3, 2), np.float32)}
+    for place, wrong in ((2, False), (4, not shared), (5, True), (-1, True)):
+        for count in (1, 100):
+            arrays = {**tables, index: np.full(count, place)}
+            assert (native.run(arrays, {K: 5, M: 3, N: count})[0] != 0) == wrong
+
+
+def test_a_test_ahead_of_loops_without_iterations_is_none_for_others() -> None:
+    """A row is read for two results, either of which may have no columns: then its test asks nothing."""
+    b = Builder("two results")
+    table, index, few, many = b.input([K, 4]), b.input([N], I64), b.tensor([N, B]), b.tensor([N, M])
+    for y in (few, many):
+        i, j = b.eqs.indices("i", y.shape)
+        b.eqs.define(y[i, j], checked(table)[index[i], 0] + j)
+        b.output(y)
+    native = Native(b.group())
+    arrays = {table: np.ones((3, 4), np.float32), index: np.array([0, 7])}
+    for few_columns, many_columns in ((0, 4), (4, 0), (2, 2), (0, 0)):
+        refused = native.run(arrays, {K: 3, N: 2, B: few_columns, M: many_columns})[0] != 0
+        assert refused == (few_columns + many_columns > 0)
 
 
 @pytest.mark.parametrize("make", [_rows, _added])

@@ -25,7 +25,7 @@ def function_of_an_example(op: str) -> Function:
     return Function(inputs, results)
 
 
-@pytest.mark.parametrize("op", ["tree_ensemble", "lstm"])
+@pytest.mark.parametrize("op", ["tree_walks", "lstm"])
 def test_inputs_are_in_the_order_of_the_op(op: str) -> None:
     steps = [s for s in fuse(function_of_an_example(op)).steps if isinstance(s, KernelStep)]
     ordered = [s for s in steps if len(s.inputs) > 1 and set(s.inputs) <= set(s.nodes[0].inputs)]

@@ -131,12 +131,12 @@ def test_what_holds_of_constants_is_not_asked_again(wrong: int | None) -> None:
 
     def leaves(mode: Any) -> Any:
         tables = (zeros, zeros, zeros, zeros[:1], np.arange(m + 1), zeros, weights, np.zeros(0, F32))
-        return ops.tree_ensemble(x, zeros, weights, mode, *map(anyshape.constant, tables))
+        return ops.tree_walks(x, zeros, weights, mode, *map(anyshape.constant, tables))
 
     known = anyshape.compile(anyshape.function([x], [leaves(anyshape.constant(modes))]), kernels="native")
     any_modes = anyshape.compile(anyshape.function([x, operand], [leaves(operand)]), kernels="native")
-    assert known.disassemble().count("tree_ensemble(") == (1 if wrong is None else 2)
-    assert any_modes.disassemble().count("tree_ensemble(") == 2
+    assert known.disassemble().count("tree_walks(") == (1 if wrong is None else 2)
+    assert any_modes.disassemble().count("tree_walks(") == 2
     for run, arrays in ((known, []), (any_modes, [modes])):
         if wrong is None:
             np.testing.assert_array_equal(run(np.ones((2, 4), F32), *arrays), np.ones((2, 1), F32))

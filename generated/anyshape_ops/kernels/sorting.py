@@ -71,58 +71,59 @@ def unique_kernel(eqs: Equations, bound: Bound) -> None:
         ),
         "specs/sorting.yaml:104: x[order[j]], x[order[max(j - 1, 0)]]",
     )
-    group = eqs.scratch("group", parse_dtype("i64"), rules.Vec((n,)))
-    j = eqs.index("j", n)
-    eqs.step(
-        group[j],
-        where(gt(j, 0), lambda: group[j - 1], lambda: -1) + where(fresh[j], lambda: 1, lambda: 0),
-        j,
-        source="specs/sorting.yaml:106",
-    )
     least = eqs.scratch("least", parse_dtype("i64"), rules.Vec((k,)))
-    eqs.compact(least[:], [n], lambda j: order[j], where=lambda j: fresh[j], source="specs/sorting.yaml:107")
-    rank = eqs.scratch("rank", parse_dtype("i64"), rules.Vec((k,)))
-    if not sorted:
-        is_first = eqs.scratch("is_first", parse_dtype("i64"), rules.Vec((n,)))
+    if sorted:
+        group = eqs.scratch("group", parse_dtype("i64"), rules.Vec((n,)))
+        j = eqs.index("j", n)
+        eqs.step(
+            group[j],
+            where(gt(j, 0), lambda: group[j - 1], lambda: -1) + where(fresh[j], lambda: 1, lambda: 0),
+            j,
+            source="specs/sorting.yaml:107",
+        )
+        eqs.compact(least[:], [n], lambda j: order[j], where=lambda j: fresh[j], source="specs/sorting.yaml:108")
+    else:
+        head = eqs.scratch("head", parse_dtype("i64"), rules.Vec((n,)))
+        j = eqs.index("j", n)
+        eqs.step(
+            head[j],
+            where(or_(eq(j, 0), fresh[j]), lambda: order[j], lambda: head[j - 1]),
+            j,
+            cycle=1,
+            source="specs/sorting.yaml:111",
+        )
+        owner = eqs.scratch("owner", parse_dtype("i64"), rules.Vec((n,)))
         i = eqs.index("i", n)
-        eqs.define(is_first[i], 0, "specs/sorting.yaml:108")
-        u = eqs.index("u", k)
-        eqs.update(is_first[least[u]], "set", 1, "specs/sorting.yaml:109: is_first[least[u]] = 1")
+        eqs.define(owner[i], 0, "specs/sorting.yaml:112")
+        j = eqs.index("j", n)
+        eqs.update(owner[order[j]], "set", head[j], "specs/sorting.yaml:113: owner[order[j]] = head[j]")
         before = eqs.scratch("before", parse_dtype("i64"), rules.Vec((n,)))
         i = eqs.index("i", n)
         eqs.step(
             before[i],
-            where(gt(i, 0), lambda: before[i - 1], lambda: -1) + is_first[i],
+            where(gt(i, 0), lambda: before[i - 1], lambda: -1) + where(eq(owner[i], i), lambda: 1, lambda: 0),
             i,
-            cycle=1,
-            source="specs/sorting.yaml:110",
+            cycle=2,
+            source="specs/sorting.yaml:114",
         )
-    place = eqs.scratch("place", parse_dtype("i64"), rules.Vec((k,)))
+        eqs.compact(least[:], [n], lambda i: i, where=lambda i: eq(owner[i], i), source="specs/sorting.yaml:115")
+        i = eqs.index("i", n)
+        eqs.define(inverse[i], before[owner[i]], "specs/sorting.yaml:116: inverse[i] = before[owner[i]]")
+    if sorted:
+        j = eqs.index("j", n)
+        eqs.update(inverse[order[j]], "set", group[j], "specs/sorting.yaml:109: inverse[order[j]] = group[j]")
     u = eqs.index("u", k)
-    eqs.define(
-        place[u],
-        u if sorted else before[least[u]],
-        "specs/sorting.yaml:111: place[u] = u if sorted else before[least[u]]",
-    )
+    eqs.define(first[u], least[u], "specs/sorting.yaml:117")
     u = eqs.index("u", k)
-    eqs.define(rank[u], u, "specs/sorting.yaml:112")
-    if not sorted:
-        u = eqs.index("u", k)
-        eqs.update(rank[place[u]], "set", u, "specs/sorting.yaml:113: rank[place[u]] = u")
+    eqs.define(y[u], x[least[u]], "specs/sorting.yaml:118: y[u] = x[least[u]]")
     u = eqs.index("u", k)
-    eqs.define(first[u], least[rank[u]], "specs/sorting.yaml:114: first[u] = least[rank[u]]")
-    u = eqs.index("u", k)
-    eqs.define(y[u], x[least[rank[u]]], "specs/sorting.yaml:115: y[u] = x[least[rank[u]]]")
-    j = eqs.index("j", n)
-    eqs.update(inverse[order[j]], "set", place[group[j]], "specs/sorting.yaml:116: inverse[order[j]] = place[group[j]]")
-    u = eqs.index("u", k)
-    eqs.define(counts[u], 0, "specs/sorting.yaml:117")
-    j = eqs.index("j", n)
-    eqs.update(counts[place[group[j]]], "add", 1, "specs/sorting.yaml:118: counts[place[group[j]]] += 1")
+    eqs.define(counts[u], 0, "specs/sorting.yaml:119")
+    i = eqs.index("i", n)
+    eqs.update(counts[inverse[i]], "add", 1, "specs/sorting.yaml:120: counts[inverse[i]] += 1")
     eqs.unbacked(k, reduce_("count", [n], lambda j: fresh[j]), "specs/sorting.yaml:105")
 
 
-# specs/sorting.yaml:140
+# specs/sorting.yaml:142
 def unique_slices_kernel(eqs: Equations, bound: Bound) -> None:
     n, o, i, sorted = bound.n, bound.o, bound.i, bound.sorted
     x = eqs.tensor("x")
@@ -196,10 +197,10 @@ def unique_slices_kernel(eqs: Equations, bound: Bound) -> None:
         with procedure.loop("u", k[()]) as u:
             with procedure.loops_over("b", i) as b:
                 procedure.set(checked(y)[*a, u, *b], checked(x)[*a, checked(first)[u], *b])
-    procedure.end({bound.k: k}, source="specs/sorting.yaml:150")
+    procedure.end({bound.k: k}, source="specs/sorting.yaml:152")
 
 
-# specs/sorting.yaml:197
+# specs/sorting.yaml:199
 def searchsorted_kernel(eqs: Equations, bound: Bound) -> None:
     p, m, n, o, right = bound.p, bound.m, bound.n, bound.o, bound.right
     x, v, y = eqs.tensor("x"), eqs.tensor("v"), eqs.tensor("y")
@@ -207,5 +208,5 @@ def searchsorted_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i, k],
         reduce_("count", [n], lambda j: le(x[*fit(i, o), j], v[*i, k]) if right else lt(x[*fit(i, o), j], v[*i, k])),
-        "specs/sorting.yaml:207",
+        "specs/sorting.yaml:209",
     )

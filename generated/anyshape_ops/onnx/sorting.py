@@ -29,7 +29,7 @@ def top_k_11(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/sorting.yaml:126
+# specs/sorting.yaml:128
 def unique_11(n: OnnxNode) -> Sequence[Value]:
     parts_: Any
     items_ = (api.reshape(n.input(0), (-1,), source=n.source) if n.attr("axis") is None else n.input(0))

@@ -116,7 +116,7 @@ UNIQUE = OpDef(
     source="specs/sorting.yaml:96",
 )
 
-# specs/sorting.yaml:140
+# specs/sorting.yaml:142
 # unique_slices: no dyn variant, it has no parameters that are operands
 UNIQUE_SLICES = OpDef(
     name="unique_slices",
@@ -139,10 +139,10 @@ UNIQUE_SLICES = OpDef(
         "The different slices along one axis, sorted or as they come; where each is first, which one every "
         "slice is, how often."
     ),
-    source="specs/sorting.yaml:140",
+    source="specs/sorting.yaml:142",
 )
 
-# specs/sorting.yaml:197
+# specs/sorting.yaml:199
 # searchsorted: no dyn variant, it has no parameters that are operands
 SEARCHSORTED = OpDef(
     name="searchsorted",
@@ -160,5 +160,5 @@ SEARCHSORTED = OpDef(
         "How many elements of sorted rows are less than a value, or not greater; the place where it would go "
         "among them."
     ),
-    source="specs/sorting.yaml:197",
+    source="specs/sorting.yaml:199",
 )

@@ -57,7 +57,7 @@ def unique_relation(rule: Rule, *, x: Vec, sorted: bool) -> Bound:
     )
 
 
-# specs/sorting.yaml:140
+# specs/sorting.yaml:142
 def unique_slices_relation(rule: Rule, *, x: Vec, axis: Any, sorted: bool) -> Bound:
     axis = rule.axis("axis", axis, len(x), of="x")
     rule.require(ge(len(x), axis + 1), lambda: f"x must have at least rank {axis + 1}, got rank {len(x)}")
@@ -76,7 +76,7 @@ def unique_slices_relation(rule: Rule, *, x: Vec, axis: Any, sorted: bool) -> Bo
     )
 
 
-# specs/sorting.yaml:197
+# specs/sorting.yaml:199
 def searchsorted_relation(rule: Rule, *, x: Vec, v: Vec, right: bool) -> Bound:
     rule.require(ge(len(x), 1), lambda: f"x must have at least rank 1, got rank {len(x)}")
     rule.require(ge(len(v), 1), lambda: f"v must have at least rank 1, got rank {len(v)}")

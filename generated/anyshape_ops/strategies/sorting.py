@@ -232,7 +232,7 @@ def unique_case(d: Draw) -> Case:
     return Case({"x": Vec((n,))}, {"sorted": d.default(sorted)})
 
 
-# specs/sorting.yaml:120
+# specs/sorting.yaml:122
 def unique_reference(x: Any, sorted: Any) -> Any:
     return (
         lambda u: (
@@ -256,14 +256,14 @@ UNIQUE = Property(
                 "counts": Given(value=(2, 1, 1)),
             },
             None,
-            "specs/sorting.yaml:134",
+            "specs/sorting.yaml:136",
         ),
         Example(
             {"x": Given(value=(2, 1, 1, 3))},
             {"sorted": False},
             {"y": Given(value=(2, 1, 3)), "inverse": Given(value=(0, 1, 1, 2))},
             None,
-            "specs/sorting.yaml:136",
+            "specs/sorting.yaml:138",
         ),
         Example(
             {"x": Given(value=(nan, 1.0, nan), dtype="f32")},
@@ -275,15 +275,15 @@ UNIQUE = Property(
                 "counts": Given(value=(1, 2)),
             },
             None,
-            "specs/sorting.yaml:137",
+            "specs/sorting.yaml:139",
         ),
     ),
     "specs/sorting.yaml:96",
-    reference_source="specs/sorting.yaml:120",
+    reference_source="specs/sorting.yaml:122",
 )
 
 
-# specs/sorting.yaml:140
+# specs/sorting.yaml:142
 def unique_slices_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -293,7 +293,7 @@ def unique_slices_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n, *i))}, {"axis": axis, "sorted": d.default(sorted)})
 
 
-# specs/sorting.yaml:189
+# specs/sorting.yaml:191
 def unique_slices_reference(x: Any, axis: Any, sorted: Any) -> Any:
     return different_slices(x, axis, sorted)
 
@@ -313,38 +313,38 @@ UNIQUE_SLICES = Property(
                 "counts": Given(value=(2, 1)),
             },
             None,
-            "specs/sorting.yaml:191",
+            "specs/sorting.yaml:193",
         ),
         Example(
             {"x": Given(value=((3, 1, 3), (2, 1, 2)))},
             {"axis": 1, "sorted": False},
             {"y": Given(value=((3, 1), (2, 1))), "inverse": Given(value=(0, 1, 0))},
             None,
-            "specs/sorting.yaml:193",
+            "specs/sorting.yaml:195",
         ),
         Example(
             {"x": Given(value=((3, 1, 3), (2, 1, 2)))},
             {"axis": 1},
             {"y": Given(value=((1, 3), (1, 2))), "inverse": Given(value=(1, 0, 1))},
             None,
-            "specs/sorting.yaml:194",
+            "specs/sorting.yaml:196",
         ),
         Example(
             {"x": Given(value=((3, 1, 2),))},
             {"axis": 1, "sorted": False},
             {"y": Given(value=((3, 1, 2),)), "first": Given(value=(0, 1, 2)), "inverse": Given(value=(0, 1, 2))},
             None,
-            "specs/sorting.yaml:195",
+            "specs/sorting.yaml:197",
         ),
     ),
-    "specs/sorting.yaml:140",
-    reference_source="specs/sorting.yaml:189",
+    "specs/sorting.yaml:142",
+    reference_source="specs/sorting.yaml:191",
     stepped=True,
     weak={"13": "what it counts are integers"},
 )
 
 
-# specs/sorting.yaml:197
+# specs/sorting.yaml:199
 def searchsorted_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -354,7 +354,7 @@ def searchsorted_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n)), "v": Vec((*p, m))}, {"right": d.default(right)})
 
 
-# specs/sorting.yaml:209
+# specs/sorting.yaml:211
 def searchsorted_reference(x: Any, v: Any, right: Any) -> Any:
     return np.sum(
         (lambda a, b: a <= b if right else a < b)(
@@ -374,18 +374,18 @@ SEARCHSORTED = Property(
             {},
             {"y": Given(value=(1, 0, 4))},
             None,
-            "specs/sorting.yaml:211",
+            "specs/sorting.yaml:213",
         ),
         Example(
             {"x": Given(value=(1, 3, 3, 5)), "v": Given(value=((3,), (0,)))},
             {"right": True},
             {"y": Given(value=((3,), (0,)))},
             None,
-            "specs/sorting.yaml:212",
+            "specs/sorting.yaml:214",
         ),
-        Example({"x": Given((2, 3)), "v": Given((3, 4))}, {}, {}, "do not broadcast", "specs/sorting.yaml:213"),
+        Example({"x": Given((2, 3)), "v": Given((3, 4))}, {}, {}, "do not broadcast", "specs/sorting.yaml:215"),
     ),
-    "specs/sorting.yaml:197",
-    asserts=(Refusal(r"rows .* do not broadcast to .*", "specs/sorting.yaml:206"),),
-    reference_source="specs/sorting.yaml:209",
+    "specs/sorting.yaml:199",
+    asserts=(Refusal(r"rows .* do not broadcast to .*", "specs/sorting.yaml:208"),),
+    reference_source="specs/sorting.yaml:211",
 )

@@ -24,7 +24,7 @@ from anyshape.lower.ir.dag import (
     Reduction,
     SizeValue,
 )
-from anyshape.lower.ir.procedure import Assign, Break, Choose, Lowered, LoweredProcedure, Repeat, SizeIs, Sort
+from anyshape.lower.ir.procedure import Assign, Break, Choose, InOrder, Lowered, LoweredProcedure, Repeat, SizeIs, Sort
 from anyshape.lower.ir.stores import Ordered, Store
 from anyshape.lower.kernel import Group
 from anyshape.lower.lowering import nodes_of
@@ -173,6 +173,10 @@ class _Text:
             case Repeat(variable, body):
                 self.line(depth, f"one after the other {_variables((variable,), None)}:")
                 self.block(body, depth + 1)
+            case InOrder(sort, loop):
+                self.line(depth, "the first, and all where more are asked for, of")
+                self.action(sort, depth)
+                self.action(loop, depth)
             case Choose(condition, then, other):
                 self.line(depth, f"if {self.spell(condition)}:")
                 self.block(then, depth + 1)

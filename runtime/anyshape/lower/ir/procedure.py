@@ -14,7 +14,7 @@ from anyshape.dims import Dim
 from anyshape.equations import Expr, Read, Tensor, Var
 from anyshape.equations.builder import Sorting
 from anyshape.equations.indexing import is_variable
-from anyshape.equations.program import Action, Each, Leave, Let, Order, Put, StepProgram, When
+from anyshape.equations.program import Action, Each, Leave, Let, Order, Put, StepProgram, When, every, expressions_of
 from anyshape.equations.traversal import walk
 from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, LoopVar
 from anyshape.lower.ir.stores import Ordered, Store
@@ -49,6 +49,14 @@ class Repeat:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class InOrder:
+    """The loop over the positions of a sort, which it may leave before it has come to all of them."""
+
+    sort: Sort
+    loop: Repeat
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Choose:
     condition: DagNode
     then: tuple[Lowered, ...]
@@ -60,7 +68,7 @@ class Break:
     loop: LoopVar
 
 
-Lowered = SizeIs | Assign | Sort | Repeat | Choose | Break
+Lowered = SizeIs | Assign | Sort | Repeat | InOrder | Choose | Break
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -94,7 +102,17 @@ class _ProcedureLowering:
     loops: dict[Var, LoopVar] = field(default_factory=dict)
 
     def block(self, actions: Sequence[Action], env: Env) -> tuple[Lowered, ...]:
-        return tuple(lowered for a in actions for lowered in self.action(a, env))
+        lowered: list[Lowered] = []
+        before: Action | None = None
+        for a in actions:
+            after = self.action(a, env)
+            match before, lowered[-1:], after:
+                case Order(), [Sort() as sort], [Repeat() as loop] if isinstance(a, Each) and _may_end_early(before, a):
+                    lowered[-1] = InOrder(sort, loop)
+                case _:
+                    lowered += after
+            before = a
+        return tuple(lowered)
 
     def action(self, a: Action, env: Env) -> Sequence[Lowered]:
         match a:
@@ -144,6 +162,23 @@ class _ProcedureLowering:
         variable = self.inliner.dag.variable(v.extent)
         self.inliner.around.append(variable)
         return variable
+
+
+def _may_end_early(o: Order, a: Each) -> bool:
+    """Whether a loop goes along an order, may leave it, and changes nothing that the order was made by."""
+    body = list(every(a.body))
+    if a.var.extent != o.over.extent or not any(isinstance(b, Leave) and b.loop is a.var for b in body):
+        return False
+    written = {b.target for b in body if isinstance(b, (Put, Order))}
+    keys = {e.tensor for e in walk(o.key) if isinstance(e, Read)}
+    places = [
+        e.index
+        for b in body
+        for part in expressions_of(b)
+        for e in walk(part)
+        if isinstance(e, Read) and e.tensor is o.target
+    ]
+    return written.isdisjoint({*keys, o.target}) and all(is_variable(i, a.var) for (i,) in places)
 
 
 def _independent(a: Each) -> list[tuple[Put, tuple[Var, ...]]]:

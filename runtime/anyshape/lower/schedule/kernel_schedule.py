@@ -34,7 +34,7 @@ from anyshape.lower.schedule.recurrence import Recurrence, RowForm, StepForm, pl
 from anyshape.lower.schedule.row_groups import row_groups
 from anyshape.lower.schedule.tree import MOST_STORES, Scope, Usual, components, plan
 from anyshape.lower.schedule.word_dots import with_dots
-from anyshape.lower.schedule.work import cycles, points
+from anyshape.lower.schedule.work import cycles, cycles_of_rows, points
 from anyshape.lower.target import Target
 
 Phase = PhaseStep | Blocked | Recurrence | Ordered | LoweredProcedure
@@ -101,8 +101,11 @@ class KernelSchedule:
     def pieces(self) -> Size | None:
         """The most parts that have work, if that is few."""
         recurrence = next((p for p in self.phases if isinstance(p, Recurrence)), None)
-        if recurrence is None:
-            return None
+        match recurrence:
+            case None:
+                return None
+            case Recurrence(form=RowForm(variables=(outermost, *_), vector=vector)) if outermost is not vector:
+                return outermost.extent
         return points(recurrence.around) if recurrence.rows is None else recurrence.rows.all
 
     def work(self, lanes: int, target: Target) -> Size:
@@ -117,6 +120,9 @@ class KernelSchedule:
                     steps.append(p)
                 case Blocked():
                     steps += p.whole
+                case Recurrence(form=RowForm() as form):
+                    step = cycles_of_rows(form.stores, 1 if form.vector is None else lanes)
+                    repeated = repeated + p.positions.extent * step
                 case Recurrence():
                     of_rows = {} if p.rows is None else {p.rows.count: p.rows.all}
                     repeated = repeated + p.positions.extent * substitute(cycles(p.steps, lanes, target), of_rows)

@@ -9,7 +9,7 @@ says that all values are others than those of the products have no products.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -51,7 +51,7 @@ class CycleStores:
 @dataclass(frozen=True, eq=False, slots=True)
 class RowForm:
     """`carried`: loads of the previous position, each with the store that wrote it; `dropped` are tensors that nothing else reads.
-    `several` has the same of `ROWS` rows of the innermost variable, whose steps do not wait for each other."""
+    `several` has the same of `together` rows of the innermost variable, whose steps do not wait for each other."""
 
     stores: tuple[Store, ...]
     variables: tuple[LoopVar, ...]
@@ -59,6 +59,7 @@ class RowForm:
     carried: tuple[tuple[Load, Store], ...]
     dropped: frozenset[Tensor]
     _: KW_ONLY
+    together: int = 1
     several: RowForm | None = None
 
 
@@ -282,7 +283,7 @@ def _as_rows(cycle: CycleStores, stages: list[list[Store]], outputs: tuple[Tenso
         return None
     carried = {n: own[0] for n, own in loads if len(own) == 1 and _is_previous(cycle, n.access, own[0].access)}
     kept = {*outputs, *(n.access.tensor for n, _ in loads if n not in carried)}
-    vector = next((v for v in along_stores(stores) if v in variables), None)
+    vector = None if _looks_up(stores, carried) else next((v for v in along_stores(stores) if v in variables), None)
     order = (*(v for v in variables if v is not vector), *([vector] if vector is not None else []))
     return RowForm(tuple(stores), order, vector, tuple(carried.items()), frozenset(t for t in written if t not in kept))
 
@@ -291,19 +292,44 @@ ROWS = 4
 """Rows that take their steps together: each step waits for the one before, an addition of floats for three to five cycles."""
 MOST_CYCLES = 20
 """Most cycles of a step that is taken for several rows: beyond, there is enough else to do while it waits."""
+LOOKING_UP = (8, 9, 7, 10, 6, 5)
+"""Rows that take their steps together where these read at places that the step before decides, and wait for memory: the first of these
+numbers that leaves the fewest rows over, which take their steps one by one."""
+MOST_LOOKUP_CYCLES = 100
+"""Most cycles of such a step: eight of them are code enough."""
+
+
+def _looks_up(stores: Sequence[Store], carried: Mapping[Load, Store]) -> bool:
+    """Whether a step reads at places that the step before decides: lanes would be read one by one, and each wait for all of them."""
+    loads = (n for n in below(stores) if isinstance(n, Load))
+    places = {i for n in loads for i, _ in n.access.address.lets}
+    return any(n in carried for n in walk(places) if isinstance(n, Load))
 
 
 def _with_several(dag: Dag, form: RowForm) -> RowForm:
     """The form with that of several rows, if lanes do not run along them."""
     if form.vector is not None or not form.variables or not form.carried:
         return form
-    if sum(cost(s.value, frozenset(form.variables)) for s in form.stores) > MOST_CYCLES:
+    looks_up = _looks_up(form.stores, dict(form.carried))
+    cycles = sum(cost(s.value, frozenset(form.variables)) for s in form.stores)
+    if cycles > (MOST_LOOKUP_CYCLES if looks_up else MOST_CYCLES):
         return form
-    rows = [_RowCopies(dag, form.variables[-1], k) for k in range(ROWS)]
+    numbers = LOOKING_UP if looks_up else (ROWS,)
+    form = replace(form, variables=_longest_last(form.variables, min(numbers)))
+    innermost = form.variables[-1].extent
+    together = min(numbers, key=lambda k: innermost % k) if isinstance(innermost, int) else numbers[0]
+    rows = [_RowCopies(dag, form.variables[-1], k) for k in range(together)]
     stores = [{s: row.store(s) for s in form.stores} for row in rows]
     carried = [(row.node(load), own[s]) for row, own in zip(rows, stores, strict=True) for load, s in form.carried]
     pairs = tuple((load, s) for load, s in carried if isinstance(load, Load))
-    return replace(form, several=replace(form, stores=tuple(s for own in stores for s in own.values()), carried=pairs))
+    own = tuple(s for of_row in stores for s in of_row.values())
+    return replace(form, several=replace(form, stores=own, carried=pairs, together=together))
+
+
+def _longest_last(variables: tuple[LoopVar, ...], least: int) -> tuple[LoopVar, ...]:
+    """The variables with the last one of them innermost that may have so many values."""
+    long = [v for v in variables if not isinstance(v.extent, int) or v.extent >= least]
+    return (*(v for v in variables if v is not long[-1]), long[-1]) if long else variables
 
 
 class _RowCopies(Rebuild):

@@ -34,6 +34,11 @@ def cycles(steps: Iterable[PhaseStep], lanes: int, target: Target) -> Size:
     return halves // (2 * lanes)
 
 
+def cycles_of_rows(stores: tuple[Store, ...], lanes: int) -> Size:
+    """Cycles of stores for all values of their variables, so many at a time."""
+    return _rows(stores) // lanes
+
+
 def _length(p: Product, target: Target) -> Size:
     """Steps of the sums. Of a length that only the run knows, as many as elements."""
     k = p.k.extent

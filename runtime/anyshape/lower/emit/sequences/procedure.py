@@ -12,11 +12,11 @@ from contextlib import ExitStack
 
 from anyshape.equations import Tensor
 from anyshape.lower.emit.scopes.rows import emit_scope
-from anyshape.lower.emit.sequences.sort import sort_row
+from anyshape.lower.emit.sequences.sort import OrderOnDemand, begin_order, sort_row
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.ir.dag import DagNode, LoopVar
-from anyshape.lower.ir.procedure import Assign, Break, Choose, Lowered, LoweredProcedure, Repeat, SizeIs, Sort
+from anyshape.lower.ir.procedure import Assign, Break, Choose, InOrder, Lowered, LoweredProcedure, Repeat, SizeIs, Sort
 from anyshape.lower.ir.stores import Store, reductions_of
 from anyshape.lower.llvm.instructions import BasicBlock
 from anyshape.lower.llvm.types import I64 as WORD
@@ -66,6 +66,10 @@ class _ProcedureEmission:
                     sort_row(ctx, ordered, room.shape[0])
             case Repeat(v, body):
                 self.repeat(v, body)
+            case InOrder(Sort(ordered, room), Repeat(v, body)):
+                with ctx.levels.phase(everything):
+                    order = begin_order(ctx, ordered, room.shape[0])
+                self.repeat(v, body, order)
             case Choose(condition, then, other):
                 test = self.value(condition)
                 with ctx.levels.when(test):
@@ -97,12 +101,15 @@ class _ProcedureEmission:
         new = elementwise.apply(f, op, dtype, [old, value], [dtype, dtype])
         f.store(elementwise.store_value(f, dtype, new), pointer)
 
-    def repeat(self, v: LoopVar, body: Sequence[Lowered]) -> None:
+    def repeat(self, v: LoopVar, body: Sequence[Lowered], order: OrderOnDemand | None = None) -> None:
         ctx = self.ctx
         with ctx.levels.loop(const(WORD, 0), ctx.sizes.of(v.extent), 1) as iteration:
             ctx.levels.bind(v, iteration.index)
             self.exits[v] = iteration.exit
             self.around.append(v)
+            if order is not None:
+                with ctx.levels.when(ctx.f.compare("eq", iteration.index, order.known)), ctx.levels.phase(everything):
+                    order.complete()
             self.block(body)
             self.around.pop()
 

@@ -19,7 +19,7 @@ from anyshape.lower.emit.values.levels import Iteration
 from anyshape.lower.ir.dag import Load
 from anyshape.lower.llvm.types import I64, Val, const
 from anyshape.lower.schedule.products import PhaseStep
-from anyshape.lower.schedule.recurrence import ROWS, Positions, Recurrence, RowForm, StepForm
+from anyshape.lower.schedule.recurrence import Positions, Recurrence, RowForm, StepForm
 
 Emit = Callable[[PhaseStep, OfBlock | None], None]
 LIGHT_CYCLES = 20
@@ -116,8 +116,8 @@ def _several_rows(ctx: KernelContext, along: Positions, form: RowForm, several: 
     def rows() -> None:
         whole = ctx.sizes.of(v.extent)
         first, last = ctx.parts.share(whole) if split and not outer else (const(I64, 0), whole)
-        stop = ctx.f.add(first, ctx.f.and_(ctx.f.sub(last, first), -ROWS))
-        for start, end, step, own in ((first, stop, ROWS, several), (stop, last, 1, form)):
+        stop = ctx.f.sub(last, ctx.f.binary("urem", ctx.f.sub(last, first), several.together))
+        for start, end, step, own in ((first, stop, several.together, several), (stop, last, 1, form)):
             with ctx.levels.loop(start, end, step) as iteration:
                 ctx.levels.bind_iteration(v, iteration.index)
                 _steps_of_row(ctx, along, own)

@@ -9,6 +9,7 @@ positions are wanted, the least keys so far are kept in order, and vectors of ke
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from anyshape.dims import Size
 from anyshape.dtypes import F32 as FLOAT32
@@ -47,6 +48,36 @@ def sort_row(ctx: KernelContext, o: Ordered, room: Size) -> None:
     """Sorts one row, which has at most `room` elements."""
     assert isinstance(o.form, Sorting)
     _row(ctx, o, o.form.descending, room)
+
+
+FIRST, LONG = 192, 4096
+"""Positions that a loop has first which may end early, of rows so long that to select them takes at most half of the time of a sort: what
+is lost where the loop does come further."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderOnDemand:
+    """The order of a row of which the first positions are there: so many as `known`, which the run knows, and all once it is complete."""
+
+    row: SortedRow
+    extent: Size
+    known: Val
+
+    def complete(self) -> None:
+        self.row.sort(self.extent)
+
+
+def begin_order(ctx: KernelContext, o: Ordered, room: Size) -> OrderOnDemand:
+    """Stores the first positions of a row, if it is long, and none else."""
+    assert isinstance(o.form, Sorting)
+    f, extent = ctx.f, o.over[0].extent
+    row, n = SortedRow(ctx, o, o.form.descending, room), ctx.sizes.of(extent)
+    is_long = f.compare("ge", n, LONG)
+    if row.is_packed:
+        is_long = f.and_(is_long, f.compare("lt", n, 1 << 32))
+    with ctx.levels.when(is_long, certain=True):
+        row.select_many(n, const(I64, FIRST))
+    return OrderOnDemand(row, extent, f.select(is_long, const(I64, FIRST), const(I64, 0)))
 
 
 def _row(ctx: KernelContext, o: Ordered, descending: bool, room: Size | None = None) -> None:
@@ -141,7 +172,11 @@ class SortedRow:
         with ctx.levels.when(f.and_(few, f.compare("gt", count, 1))):
             self._select(_LeastInRegisters(f, self.is_packed), n, count)
         with ctx.levels.when(f.not_(few)):
-            self._select(_LeastInMemory(f, self.arrays[0], self.arrays[1], self.is_packed), n, count)
+            self.select_many(n, count)
+
+    def select_many(self, n: Val, count: Val) -> None:
+        """Stores the first `count` positions of n, which are more, from memory."""
+        self._select(_LeastInMemory(self.ctx.f, self.arrays[0], self.arrays[1], self.is_packed), n, count)
 
     def _vector(self, n: Val, index: Val) -> tuple[Val, Val]:
         """The keys of n from an index on, and which of them there are."""

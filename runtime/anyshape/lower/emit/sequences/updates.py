@@ -15,12 +15,12 @@ from dataclasses import replace
 from anyshape import dims
 from anyshape.lower.emit.loops.empty_loops import Spans
 from anyshape.lower.emit.values import elementwise
-from anyshape.lower.emit.values.bounds import check_block
+from anyshape.lower.emit.values.bounds import check_block, remember_checked
 from anyshape.lower.emit.values.context import KernelContext, Range
 from anyshape.lower.emit.values.value import Vector
 from anyshape.lower.ir.dag import Access, Load, LoopVar, walk
 from anyshape.lower.ir.stores import Ordered
-from anyshape.lower.llvm.types import I1, Val, const
+from anyshape.lower.llvm.types import Val
 
 COPIES = 4
 """Vectors of indices in a block, as many as a row's loop takes at a time."""
@@ -131,7 +131,7 @@ class _UpdateEmission:
             at_once = self._at_once(inner)
             with ctx.levels.loop(block.index, f.add(block.index, size), at_once, surely=True) as iteration:
                 for b in self.o.store.access.checks:
-                    ctx.levels.remember(("checked", b, -1), const(I1, 1))
+                    remember_checked(ctx.values, b)
                 for k in range(at_once):
                     with ctx.levels.section():
                         ctx.levels.bind_iteration(v, f.add(iteration.index, k))

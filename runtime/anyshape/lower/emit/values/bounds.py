@@ -6,7 +6,7 @@ In: the bounds of an access and a copy of the vector. Out: a truth for every lan
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
@@ -105,14 +105,32 @@ def check_access(values: Values, access: Access, copy: int) -> None:
             continue
         domain = b.index.domain if b.guard is None else b.index.domain | b.guard.domain
         varies = values.vector is not None and values.vector.variable in domain
-        if values.levels.find(("checked", b, copy if varies else -1)) is None:
-            waiting.setdefault((_check_depth(values, b), varies), []).append(b)
+        depth = _check_depth(values, b)
+        if not _holds(values, b, depth, copy if varies else -1):
+            of_depth = waiting.setdefault((depth, varies), [])
+            if all(replace(other, error=b.error) != b for other in of_depth):
+                of_depth.append(b)
     for (depth, varies), bounds in waiting.items():
         loops = values.levels.loops_inside(depth)
         with values.levels.at(depth):
             _test(values, bounds, copy, loops)
             for b in bounds:
-                values.levels.remember(("checked", b, copy if varies else -1), const(I1, 1))
+                remember_checked(values, b, copy if varies else -1, _perhaps_empty_sizes(values, depth))
+
+
+def remember_checked(values: Values, b: IndexBound, copy: int = -1, unless_empty: tuple[Size, ...] = ()) -> None:
+    """Notes that a bound holds from here on, whatever reads there, unless one of these sizes is 0."""
+    values.levels.remember(("checked", replace(b, error=0), copy, unless_empty), const(I1, 1))
+
+
+def _holds(values: Values, b: IndexBound, depth: int, copy: int) -> bool:
+    """Whether an equal condition was checked, and surely so where this access is."""
+    key = ("checked", replace(b, error=0), copy)
+    return any(values.levels.find((*key, sizes)) is not None for sizes in ((), _perhaps_empty_sizes(values, depth)))
+
+
+def _perhaps_empty_sizes(values: Values, depth: int) -> tuple[Size, ...]:
+    return tuple(dict.fromkeys(v.extent for v in values.levels.loops_inside(depth) if dims.ge(v.extent, 1) is not True))
 
 
 def _check_ends(values: Values, b: IndexBound) -> None:
