@@ -236,7 +236,7 @@ def test_few_rows_of_columns_along_k(level: str, dtype: str) -> None:
 def test_few_rows_of_a_matrix_beyond_the_second_cache(m: int, level: str) -> None:
     """Columns that several panels, one and a piece of one take; a part alone has few enough for the cache."""
     n = 203
-    k = gemm.tiles_for(processor(level), F32).near // (4 * n) + 5
+    k = gemm.tiles_for(processor(level), F32).unfetched // (4 * n) + 5
     a, b = random_of("float32", 1, 1, m, k), random_of("float32", 1, 1, k, n)
     for kind in ("unit", "prepacked"):
         whole = contract(a, b, kind, level=level)

@@ -44,7 +44,7 @@ def choose(f: FunctionBuilder, of: ProductSizes, panels: Panels, left: Val, wide
         const(I64, table_index(tiles, kind, 0)) for kind in (FULL, MASKED, NARROW, WIDE, FAR, DOT, STRIP)
     )
     size = f.mul(f.mul(f.sub(panels.end, panels.first), of.k), of.stored.bytes)
-    several = f.select(f.compare("gt", size, tiles.near), far, several)
+    several = f.select(f.compare("gt", size, tiles.unfetched), far, several)
     fits_wide, fits = f.compare("ge", left, wide), f.compare("ge", left, tiles.columns)
     ragged = f.select(f.compare("le", left, tiles.lanes), narrow, masked)
     kind = f.select(fits_wide, several, f.select(fits, full, ragged))

@@ -24,7 +24,7 @@ SEVERAL = 3
 """The number of tiles in a block from which on one of them keeps what it widens for the others."""
 FULL, MASKED, NARROW, WIDE, FAR, DOT, STRIP = range(7)
 """Kinds of kernel: one panel; one panel whose last columns may be missing; its first vector only, likewise; several
-panels (few rows only); the same of a B beyond `Tiles.near` (a kernel of its own where `Tiles.lines_ahead`); rows and columns that
+panels (few rows only); the same of a B beyond `Tiles.unfetched` (a kernel of its own where `Tiles.lines_ahead`); rows and columns that
 are both contiguous along k (few rows only, see `dots`); any number of columns of a B in place and one row, or few of words (see
 `strips`)."""
 

@@ -28,10 +28,9 @@ class Tiles:
 
     `a_block` and `b_block` bound, in elements, the packed part of A (half of L2) and of B (a quarter of L3); `computed_block` bounds a B
     that is computed while it is packed (twice L2: A is read, and packed, once for each block), `near_block` what several tiles read again
-    while it stays in L2 (a quarter of it). `near`: bytes of a B up to which few rows do not prefetch (it stays in L2 for the
-    most part, or, where few lines are prefetched, near L1); `line`: bytes of a cache line; `lines_ahead`: how many lines ahead kernels of
-    few rows prefetch a larger one, or 0. `strip` is how many sums of a single row are kept in memory (half
-    of L1). `tallest`: rows of the largest kernel, those of matrix tiles included. Blocks do not cut K: at 14 rows a tile reads B slowly
+    while it stays in L2 (a quarter of it). `near`: bytes of a B that stays in L2 for the most part; `line`: bytes of a cache
+    line; `lines_ahead`: how many lines ahead kernels of few rows prefetch a B of more than `unfetched` bytes (that, or, where few lines are
+    prefetched, twice L1), or 0. `strip` is how many sums of a single row are kept in memory (half of L1). `tallest`: rows of the largest kernel, those of matrix tiles included. Blocks do not cut K: at 14 rows a tile reads B slowly
     enough for any cache.
     """
 
@@ -47,6 +46,7 @@ class Tiles:
     near_block: int
     strip: int
     near: int
+    unfetched: int
     line: int
     lines_ahead: int
 
@@ -124,7 +124,8 @@ def tiles_for(target: Target, element: Type) -> Tiles:
         columns=vectors * lanes,
         a_block=target.l2_bytes // 2 // element.bytes,
         strip=target.l1_bytes // 2 // element.bytes // lanes * lanes,
-        near=target.l2_bytes * 3 // 2 if target.has_buffers_to_prefetch else target.l1_bytes * 2,
+        near=target.l2_bytes * 3 // 2,
+        unfetched=target.l2_bytes * 3 // 2 if target.has_buffers_to_prefetch else target.l1_bytes * 2,
         line=target.line_bytes,
         lines_ahead=target.lines_ahead,
         computed_block=target.l2_bytes * 2 // element.bytes,
