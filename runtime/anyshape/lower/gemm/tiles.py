@@ -30,8 +30,8 @@ class Tiles:
     that is computed while it is packed (twice L2: A is read, and packed, once for each block), `near_block` what several tiles read again
     while it stays in L2 (a quarter of it). `near`: bytes of a B that stays in L2 for the most part; `line`: bytes of a cache
     line; `lines_ahead`: how many lines ahead kernels of few rows prefetch a B of more than `unfetched` bytes (that, or, where few lines are
-    prefetched, twice L1), or 0. `strip` is how many sums of a single row are kept in memory (half of L1). `tallest`: rows of the largest kernel, those of matrix tiles included. Blocks do not cut K: at 14 rows a tile reads B slowly
-    enough for any cache.
+    prefetched, twice L1), or 0. `strip` is how many sums of a single row are kept in memory (half of L1). `tallest`: rows of the largest
+    kernel, those of matrix tiles included. Blocks do not cut K: at 14 rows a tile reads B slowly enough for any cache.
     """
 
     element: Type
