@@ -352,8 +352,10 @@ class KernelResolver:
         value = self._value(equation.value, variables, report=True)
         self._check_numbers([value])
         if equation.conditions:
-            text = f"a size is counted in one way for all calls: put the condition inside, `{equation.target.tensor} = count(… if … else … for …)`"
-            self.findings.add(equation.span, text)
+            written = f"`{equation.target.tensor} = count(… if … else … for …)`"
+            self.findings.add(
+                equation.span, f"a size is counted in one way for all calls: put the condition inside, {written}"
+            )
         high: Expr = Int(0)
         if isinstance(equation.value, Reduction) and equation.value.kind == "count":
             domains = [call("prod", g.domain) if g.targets[0].run else g.domain for g in equation.value.generators]
