@@ -203,6 +203,7 @@ JSON = {
             "group",
             "symmetric",
             "method",
+            "activations",
             "narrowed",
             "kept",
             "before",
