@@ -1,9 +1,10 @@
 """Models compiled for bf16 and f16 beside the exact ones: errors against float64, and times of calls in turns.
 
-    PYTHONPATH=runtime:generated:. python -m benchmarks.precision [bert_mini resnet18 ...] [--times] [--threads 1]
+    PYTHONPATH=runtime:generated:. python -m benchmarks.precision [bert_mini resnet18 ...] [--times] [--openvino] [--threads 1]
 
 In: the models of benchmarks at their second shape, and those of the zoo at their last. Out: for each the errors of `benchmarks.accuracy` of
-all precisions and the nodes that are narrowed; with `--times`, the least time of many calls, which take turns.
+all precisions and the nodes that are narrowed; with `--times`, the least time of many calls, which take turns. `--openvino`: the same of
+OpenVINO in each precision that its CPU plugin has on this machine, by INFERENCE_PRECISION_HINT.
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ import argparse
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 import anyshape
 from anyshape.precision import NARROW, PRECISIONS
@@ -23,31 +28,69 @@ ROUNDS, SECONDS = 7, 0.3
 """Turns of each, and how long one lasts."""
 
 
-def least_times(executables: dict[str, anyshape.Executable], arguments: Arrays) -> dict[str, float]:
+Run = Callable[[Arrays], list[Any]]
+HINTS = {"exact": "f32", **{p: p for p in NARROW}}
+"""What OpenVINO calls precisions"""
+
+
+def openvino_runs(path: Path, threads: int) -> dict[str, Run]:
+    """Compiles a model in the precisions that the CPU plugin has here."""
+    import openvino
+
+    core = openvino.Core()
+    has = {"exact": "FP32", "bf16": "BF16", "f16": "FP16"}
+    here = core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    limits = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
+    model = core.read_model(path)
+
+    def run_of(precision: str) -> Run:
+        options = {**limits, "INFERENCE_PRECISION_HINT": HINTS[precision]}
+        request = core.compile_model(model, "CPU", options).create_infer_request()
+
+        def run(arguments: Arrays) -> list[Any]:
+            results = request.infer(dict(arguments))
+            return [np.asarray(results[k]) for k in range(len(model.outputs))]
+
+        return run
+
+    return {p: run_of(p) for p in PRECISIONS if has[p] in here}
+
+
+def least_times(runs: Mapping[str, Run], arguments: Arrays) -> dict[str, float]:
     """Measures the seconds of the fastest call of each."""
-    least = dict.fromkeys(executables, float("inf"))
+    least = dict.fromkeys(runs, float("inf"))
     for _ in range(ROUNDS):
-        for name, executable in executables.items():
+        for name, run in runs.items():
             end = time.perf_counter() + SECONDS
             while (start := time.perf_counter()) < end:
-                executable.run(arguments)
+                run(arguments)
                 least[name] = min(least[name], time.perf_counter() - start)
     return least
 
 
-def row(path: Path, arguments: Arrays, threads: int, timed: bool) -> str:
-    """The line of one model. Raises what the reference raises for an operator that it has not."""
-    executables = {p: anyshape.compile(path, precision=p, threads=threads) for p in PRECISIONS}
+def row(path: Path, arguments: Arrays, options: argparse.Namespace) -> str:
+    """The lines of one model. Raises what the reference raises for an operator that it has not."""
+    executables = {p: anyshape.compile(path, precision=p, threads=options.threads) for p in PRECISIONS}
     known = {name: arguments[name] for name in executables["exact"].input_names}
     expected = exact(path, known)
     errors = {p: error(e.run(known), expected) for p, e in executables.items()}
     if errors["exact"] > NO_ROUNDING:
         return "onnx's reference gives something else"
     line = " ".join(f"{errors[p]:10.2e}" for p in PRECISIONS) + f" {len(executables['bf16'].report.narrowed):9}"
-    if timed:
-        seconds = least_times(executables, known)
+    theirs = openvino_runs(path, options.threads) if options.openvino else {}
+    ours: dict[str, Run] = {p: executable.run for p, executable in executables.items()}
+    seconds = least_times({**ours, **{f"their {p}": run for p, run in theirs.items()}}, known) if options.times else {}
+    if seconds:
         line += "".join(f" {seconds[p] * 1e3:10.3f}" for p in PRECISIONS)
         line += "".join(f" {seconds['exact'] / seconds[p]:6.2f}" for p in NARROW)
+    if theirs:
+        line += f"\n{'  openvino':28} " + " ".join(
+            f"{error(theirs[p](known), expected):10.2e}" if p in theirs else f"{'-':>10}" for p in PRECISIONS
+        )
+    if theirs and seconds:
+        line += " " * 10 + "".join(
+            f" {seconds[f'their {p}'] * 1e3:10.3f}" if p in theirs else f" {'-':>10}" for p in PRECISIONS
+        )
     return line
 
 
@@ -55,6 +98,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", help="all, unless some are named")
     parser.add_argument("--times", action="store_true", help="measure calls, too")
+    parser.add_argument("--openvino", action="store_true", help="OpenVINO in the same precisions, too")
     parser.add_argument("--threads", type=int, default=1, help="the most threads of a call (1)")
     options = parser.parse_args()
     head = [f"{p:>10}" for p in PRECISIONS] + [f"{'narrowed':>9}"]
@@ -65,7 +109,7 @@ def main() -> int:
             if options.models and name not in options.models:
                 continue
             try:
-                line = row(*build(), options.threads, options.times)
+                line = row(*build(), options)
             except (NotImplementedError, RuntimeError, TypeError, ValueError, AttributeError) as e:
                 line = f"onnx's reference cannot run it in f64: {type(e).__name__}: {str(e).splitlines()[0][:80]}"
             print(f"{name:28} {line}", flush=True)
