@@ -107,18 +107,29 @@ def test_rows_are_summed_in_groups_without_scratch() -> None:
     assert "scratch" not in text
 
 
-def test_a_sum_that_something_else_needs_is_kept() -> None:
-    """Sums of blocks that are a result as well are computed once for all blocks, into scratch."""
-    b = Builder("kept")
-    x, scale = b.input([M, BLOCKS, C]), b.input([BLOCKS])
-    most, y = b.tensor([M, C]), b.tensor([M, C])
+def sums_of_sums(kind: str) -> Group:
+    """The sum of scaled sums, and their largest as well (`largest`), or how each compares with the whole (`shares`)."""
+    b = Builder("sums")
+    x, scale = b.input([M, BLOCKS, WORDS, C]), b.input([BLOCKS])
+    y, other = b.tensor([M, C]), b.tensor([M, C])
     i, j = b.eqs.indices("i", y.shape)
-    inner = [b.input([M, BLOCKS, WORDS, C])]
 
     def of_block(q: object) -> object:
-        return reduce_("sum", [WORDS], lambda t: inner[0][i, q, t, j]) * x[i, q, j]
+        return reduce_("sum", [WORDS], lambda t: x[i, q, t, j])
 
-    b.eqs.define(y[i, j], reduce_("sum", [BLOCKS], lambda q: of_block(q) * scale[q]))
-    b.eqs.define(most[i, j], reduce_("max", [BLOCKS], of_block))
-    b.output(y), b.output(most)
-    check(b.group(), SIZES)
+    whole = reduce_("sum", [BLOCKS], lambda q: of_block(q) * scale[q])
+    b.eqs.define(y[i, j], whole)
+    b.eqs.define(
+        other[i, j],
+        reduce_("max", [BLOCKS], (lambda q: of_block(q) - whole) if kind == "shares" else of_block),
+    )
+    b.output(y), b.output(other)
+    return b.group()
+
+
+@pytest.mark.parametrize(("kind", "kept"), [("largest", False), ("shares", True)])
+def test_inner_sums_are_kept_only_for_a_later_loop(kind: str, kept: bool) -> None:
+    """Sums that one loop over blocks adds up stay in registers; what a later loop needs too is computed once, into scratch."""
+    group = sums_of_sums(kind)
+    assert ("scratch" in describe(group)) == kept
+    check(group, SIZES)
