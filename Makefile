@@ -11,6 +11,8 @@ PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 # Random calls for each law of each op in `make test`, of law 1 one more in other dtypes; with OP= there are 100, or as many as fit into
 # two seconds, in `make test-targets` 20, in `make test-long` 200, in `make test-long OP=` 1000.
 EXAMPLES ?= $(or $(ANYSHAPE_EXAMPLES),10)
+# Which sample of the tests that take long, 0 to 4, or all of them: tests/sampling.py. `make test-long` leaves nothing out.
+export ANYSHAPE_SAMPLE := $(or $(SAMPLE),0)
 # The `+cpu` build only: where pip's index has none, add the index of CPU builds that PyTorch's install page names, as in
 # `make retrain TORCH="torch==2.13.0+cpu --extra-index-url URL"`. On a Mac plain `TORCH=torch==2.13.0` is a CPU build.
 TORCH      ?= torch==2.13.0+cpu
@@ -99,7 +101,7 @@ test-long: export ANYSHAPE_LONG = 1
 test-long: export ANYSHAPE_EXAMPLES = 1000
 test-long: test
 
-test: $(STAMP)  ## everything that must hold (OP=name: only that op's laws and examples, in seconds)
+test: $(STAMP)  ## everything that must hold (SAMPLE=1: other tests of those that take long; OP=name: one op's laws and examples, in seconds)
 	@$(BIN)/python -m anyshape_gen --check & checked=$$!; \
 	$(BIN)/python -m anyshape_testing.quick $(OP) --jobs $(JOBS) $(if $(ANYSHAPE_EXAMPLES),,--seconds 2); held=$$?; \
 	wait $$checked && exit $$held
@@ -110,7 +112,7 @@ test: $(STAMP)
 
 .PHONY: suite
 suite: check lint
-	ANYSHAPE_EXAMPLES=$(EXAMPLES) $(PYTEST) tests
+	ANYSHAPE_EXAMPLES=$(EXAMPLES) $(PYTEST) tests --junitxml=build/tests.xml
 
 test-long: $(STAMP) lint  ## the same with nothing sampled, in an hour and a half: docs/testing.md (CHUNK=3: other draws; OP=name: 1000 calls a law)
 	$(BIN)/python -m tests.long_run --jobs $(JOBS) --chunk $(or $(CHUNK),0) $(if $(ONLY),--only $(ONLY))

@@ -1,28 +1,92 @@
-"""Cases of a test of which `make test` takes one in so many, and `make test-long` all: `@pytest.mark.sampled(3)`.
+"""The sample of the tests that `make test` runs: of cases that take long, one in so many.
 
-For tests whose many cases are alike and cost seconds. Cases are counted over all parameters of a test, in the order in which they are
-collected: with parameters whose numbers of values have no common factor with that of the mark, each value is in a case that is kept.
+`tests/seconds.json` says how many seconds of a processor cases take, those of at most `SHARE` aside. A case of n times as many is in one
+of n samples, at most `SAMPLES`: all samples together have all cases, and `make test-long` runs them in one go. Which sample,
+ANYSHAPE_SAMPLE says; without it nothing is left out. What must hold in each sample, whatever it takes, is marked `in_every_sample`.
+
+    make test SAMPLE=all    # nothing is left out; writes build/tests.xml
+    python -m tests.sampling build/tests.xml    # writes tests/seconds.json
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+import json
+import math
+import os
+import sys
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
+
+SHARE = 0.1
+"""Seconds that a case takes at most of a sample, on average over samples"""
+SAMPLES = 5
+RECORD = Path(__file__).with_name("seconds.json")
+
+Seconds = Mapping[str, Mapping[str, float]]
+"""Seconds of a processor by function, `tests/test_a.py::test_b`, and by the text between the brackets of a case, which may be empty"""
 
 
-def sampled(items: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Divides tests into those that are kept, in their order, and those that are left out: of a marked function the first, and each so many
-    after it."""
-    seen: Counter[Any] = Counter()
+def sampled(items: Sequence[Any], seconds: Seconds, sample: int) -> tuple[list[Any], list[Any]]:
+    """Divides tests into those that a sample has, in their order, and those that it leaves out. The cases of a function that take long are
+    counted in their order, from another number for each function, so that a sample has about as many of each."""
+    counts: Counter[str] = Counter()
     kept: list[Any] = []
     left: list[Any] = []
     for item in items:
-        mark = item.get_closest_marker("sampled")
-        if mark is None:
+        function, case = split(item.nodeid)
+        every = period(seconds.get(function, {}).get(case, 0.0))
+        if every == 1 or item.get_closest_marker("in_every_sample"):
             kept.append(item)
             continue
-        (one_in,) = mark.args
-        (left if seen[item.function] % one_in else kept).append(item)
-        seen[item.function] += 1
+        number = counts[function] + zlib.crc32(function.encode())
+        counts[function] += 1
+        (left if (number + sample) % every else kept).append(item)
     return kept, left
+
+
+def period(seconds: float) -> int:
+    """Returns of how many consecutive samples one has a case that takes so long."""
+    return min(SAMPLES, max(1, math.ceil(seconds / SHARE)))
+
+
+def split(test: str) -> tuple[str, str]:
+    """Splits the identifier of a test into its function and its case."""
+    function, _, case = test.partition("[")
+    return function, case.removesuffix("]")
+
+
+def asked() -> int | None:
+    """Returns the sample that ANYSHAPE_SAMPLE names; None where nothing is left out."""
+    text = os.environ.get("ANYSHAPE_SAMPLE", "all")
+    return None if text == "all" else int(text)
+
+
+def recorded() -> Seconds:
+    record: Seconds = json.loads(RECORD.read_text())
+    return record
+
+
+def measured(reports: Iterable[tuple[str, float]]) -> Seconds:
+    """Makes a record of what tests took: of cases of more than `SHARE`, to two digits."""
+    seconds: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for test, took in sorted(reports):
+        if took > SHARE:
+            function, case = split(test)
+            seconds[function][case] = float(f"{took:.2g}")
+    return seconds
+
+
+def reported(junit: Path) -> list[tuple[str, float]]:
+    """Reads tests and their seconds from a report of pytest; tests of classes have none."""
+    cases = ElementTree.parse(junit).getroot().iter("testcase")
+    return [
+        (f"{c.attrib['classname'].replace('.', '/')}.py::{c.attrib['name']}", float(c.attrib["time"])) for c in cases
+    ]
+
+
+if __name__ == "__main__":
+    RECORD.write_text(json.dumps(measured(reported(Path(sys.argv[1]))), indent=0, ensure_ascii=False) + "\n")

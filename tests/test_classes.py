@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib.util import resolve_name
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("runtime/anyshape", "generator/anyshape_gen", "testing/anyshape_testing")
 MOST = 2
@@ -93,6 +95,7 @@ def deep(bases: Mapping[str, Iterable[str]]) -> set[str]:
     return deepest - exceptions(bases)
 
 
+@pytest.mark.in_every_sample
 def test_no_class_stands_on_more_than_two_of_ours() -> None:
     bases = bases_of(module_texts())
     assert len(bases) > 500
@@ -173,6 +176,7 @@ def run_time_texts() -> dict[str, str]:
     return {module: text for module, text in module_texts().items() if module.partition(".")[0] == "anyshape"}
 
 
+@pytest.mark.in_every_sample
 def test_no_constructor_takes_more_than_five_arguments_by_position() -> None:
     texts = run_time_texts()
     assert crowded(texts) == set(), "by name alone (`kw_only=True`, `KW_ONLY`, `*`), or in groups"
@@ -268,6 +272,7 @@ def aliases(node: ast.stmt) -> list[str]:
     return [name for name in names if re.fullmatch(r"_*[A-Z]+[a-z]\w*", name)]
 
 
+@pytest.mark.in_every_sample
 def test_no_class_of_the_run_time_shares_its_name() -> None:
     texts = run_time_texts()
     assert sum(isinstance(n, ast.ClassDef) for text in texts.values() for n in top_level(ast.parse(text).body)) > 500

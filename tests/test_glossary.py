@@ -57,6 +57,7 @@ def gone_names(path: Path) -> list[str]:
     return [f"{path.name}:{line}: {n}" for line, n in names if n in names_that_are_gone() or words_of(n) & words]
 
 
+@pytest.mark.in_every_sample
 @pytest.mark.parametrize("room", ROOMS_READ)
 def test_no_word_that_is_gone_names_anything(room: str) -> None:
     assert {"turn", "told", "born"} <= words_that_are_gone() and {"Need", "Later"} <= names_that_are_gone()
@@ -93,6 +94,7 @@ def vague_names(path: Path) -> list[str]:
     ]
 
 
+@pytest.mark.in_every_sample
 @pytest.mark.parametrize("room", ROOMS_READ)
 def test_names_say_what_the_thing_is(room: str) -> None:
     files = sorted((ROOT / room).rglob("*.py"))
@@ -139,6 +141,7 @@ def leaning_docstrings(path: Path) -> list[str]:
     return [f"{path}:{line}: {text[:60]}" for line, text in docstrings(path) if LEANING.match(text)]
 
 
+@pytest.mark.in_every_sample
 @pytest.mark.parametrize("room", ROOMS_READ)
 def test_docstrings_can_be_read_alone(room: str) -> None:
     files = sorted((ROOT / room).rglob("*.py"))

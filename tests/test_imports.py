@@ -78,6 +78,7 @@ def against(place: Mapping[str, int], module: str, text: str, is_package: bool =
     return [f"{module} imports {name}" for name in names if place[room_of(name)] > own]
 
 
+@pytest.mark.in_every_sample
 @pytest.mark.parametrize(("which", "modules"), [("runtime", RUNTIME), ("generator", GENERATOR), ("testing", TESTING)])
 def test_imports_go_one_way(which: str, modules: Mapping[str, Path]) -> None:
     place = order(which)
@@ -123,6 +124,7 @@ def other_packages(text: str) -> set[str]:
     return {n.split(".")[0] for n in names_imported("anyshape.x", text)} & {"anyshape_gen", "anyshape_testing"}
 
 
+@pytest.mark.in_every_sample
 def test_the_run_time_imports_no_other_distribution() -> None:
     assert {m: foreign for m, p in RUNTIME.items() if (foreign := other_packages(p.read_text()))} == {}
     assert other_packages("def f():\n    from anyshape_testing import laws\n") == {"anyshape_testing"}
@@ -134,6 +136,7 @@ def beyond(allowed: set[str], text: str) -> set[str]:
     return rooms | {n for n in names_imported("anyshape_gen.x", text) if n.split(".")[0] == "anyshape_testing"}
 
 
+@pytest.mark.in_every_sample
 def test_the_generator_imports_leaf_rooms_alone() -> None:
     (sentence,) = re.findall(r"`anyshape_gen` may import (.*?) alone\.", PAGE, re.DOTALL)
     allowed = set(re.findall(r"`(\w+)`", sentence))

@@ -14,7 +14,7 @@ import pytest
 
 from anyshape_testing.calls.packages import register
 from anyshape_testing.laws.catalogue import SPEAKS_OF, stale
-from anyshape_testing.process.profile import LONG, load_profile, usual
+from anyshape_testing.process.profile import load_profile, usual
 from anyshape_testing.running.counts import by_law, keep, summary
 
 load_profile(usual())
@@ -49,8 +49,7 @@ def pytest_generate_tests(metafunc: Any) -> None:
     for fixture, silent in SPEAKS_OF.items():
         if fixture in metafunc.fixturenames:
             ops = [n for n, p in chosen.items() if silent(p) is None]
-            sampled = fixture == "smooth_op" and not LONG and only is None
-            metafunc.parametrize(fixture, ops[::3] if sampled else ops)
+            metafunc.parametrize(fixture, ops)
     if "example" in metafunc.fixturenames:
         examples = [(f"{n}-{k}", (n, e)) for n, p in chosen.items() for k, e in enumerate(p.examples)]
         metafunc.parametrize("example", [e for _, e in examples], ids=[label for label, _ in examples])

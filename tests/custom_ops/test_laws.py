@@ -37,7 +37,6 @@ def some_of(errors: bool) -> list[str]:
 
 @needs_onnxruntime
 @pytest.mark.parametrize("op", some_of(errors=False))
-@pytest.mark.sampled(2)
 def test_a_custom_op_gives_what_its_reference_gives(op: str, tmp_path: Path) -> None:
     case = first_case(op)
     assert isinstance(case, Case), case
@@ -72,6 +71,7 @@ def test_words_are_compared_for_some_op(tmp_path: Path) -> None:
     assert "k = 3 of 2 elements along axis 0" in refuses_alike("topk", examples("topk", errors=True)[0], tmp_path)
 
 
+@pytest.mark.in_every_sample
 def test_the_list_of_refused_ops_is_current() -> None:
     page = PAGE.read_text()
     assert written(page) == page

@@ -6,12 +6,15 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from tests.docs.links import anchors, broken, links
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
 
 
+@pytest.mark.in_every_sample
 def test_links() -> None:
     assert len(PAGES) > 300
     assert [fault for page in PAGES for fault in broken(page, ROOT)] == []

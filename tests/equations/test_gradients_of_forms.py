@@ -83,7 +83,6 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-@pytest.mark.sampled(3)
 def test_a_gradient(name):
     call, arguments = CALLS[name]
     params = [

@@ -105,7 +105,6 @@ def package(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.sampled(3)
 def test_gradients_are_limits_of_differences_twice(name):
     arguments = [
         RNG.normal(size=SHAPES[o]) if o in SHAPES else RNG.integers(-3, 3, PLACES[o])

@@ -57,7 +57,6 @@ def decoder(loaded: Any, request: pytest.FixtureRequest) -> Any:
     return decoding.Decoder(loaded, TINY, request.param)
 
 
-@pytest.mark.sampled(2)
 def test_words_are_those_of_onnxruntime(files: Path, decoder: Any) -> None:
     """Scores of all steps, since a word may be another where two scores are all but equal."""
     other = decoding.Decoder(sessions.onnxruntime_run(files, 1), TINY, decoder._room)
@@ -204,7 +203,6 @@ decoder.words(prompt, 20)
     ("dtype", "window", "room"), [("f32", 0, 0), ("f32", 0, 4000), ("int8", 0, 4000), ("bf16", 64, 96)]
 )
 @pytest.mark.skipif(not LINUX, reason="the system does not tell how much memory is resident")
-@pytest.mark.sampled(2)
 def test_memory_is_that_of_the_cache(dtype: str, window: int, room: int, tmp_path: Path) -> None:
     """Words after a prompt add their keys and values, with room ahead of them, and nothing else; with a ring they add nothing."""
     count = 2000 if os.environ.get("ANYSHAPE_LONG") else 200
@@ -337,7 +335,6 @@ def test_drafts_that_a_ring_forgets_leave_its_words(ring: Any, monkeypatch: pyte
     assert (decoder.drafted(PROMPT[:1], 30, 8)[0] != words).any(), "drafts that overwrite words of the window"
 
 
-@pytest.mark.sampled(3)
 def test_every_cache_is_computed_over_itself(narrow: Any, ring: Any) -> None:
     """Each result that is a cache may be computed in the memory of the argument that it was, and slots of other words stay as they are."""
     for cache, loaded in (narrow[1:3], ring[1:3]):

@@ -101,7 +101,6 @@ def drawn(name: str, n: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.sampled(2)
 def test_results_are_those_of_python(name: str, session: Session, exports: dict[str, Export]) -> None:
     python, e = anyshape.compile(FUNCTIONS[name], threads=1), exports[name]
     for n in (17, 1, 2, 0):

@@ -123,7 +123,6 @@ def test_answers_of_this_processor_are_those_that_llvm_has() -> None:
 
 @on_x86
 @pytest.mark.parametrize("make", [softmax, loop, rows])
-@pytest.mark.sampled(3)
 def test_each_level_has_the_bits_of_its_own_export(make: Any) -> None:
     f = make()
     c, python, here = Exported(compiled(f, ALL)), anyshape.compile(f, threads=1), levels_here()

@@ -70,7 +70,6 @@ def machine(classes: int, kernel: str, likely: bool, **more: Any) -> dict[str, A
 
 @pytest.mark.parametrize("kernel", ["LINEAR", "POLY", "RBF", "SIGMOID"])
 @pytest.mark.parametrize(("classes", "likely"), [(2, False), (2, True), (3, False), (4, True)])
-@pytest.mark.sampled(2)
 def test_support_vector_machines_agree(kernel: str, classes: int, likely: bool) -> None:
     proto = model_of("SVMClassifier", "f", "if", 1, **machine(classes, kernel, likely))
     check(proto, [RNG.normal(size=(rows, 3)).astype(np.float32) for rows in (7, 1, 40)])
@@ -146,7 +145,6 @@ def test_trees_name_classes_by_strings() -> None:
 @pytest.mark.parametrize("columns", [None, 3])
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
 @pytest.mark.parametrize(("scores", "classes"), [(1, 2), (2, 2), (3, 3)])
-@pytest.mark.sampled(3)
 def test_scores_without_intercepts_are_those_with_intercepts_of_zero(
     scores: int, classes: int, transform: str, columns: int | None
 ) -> None:

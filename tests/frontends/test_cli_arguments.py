@@ -346,7 +346,6 @@ def words_at_random(pick: random.Random, name: str, command: argparse.ArgumentPa
 
 
 @pytest.mark.parametrize("name", sorted(commands()))
-@pytest.mark.sampled(3)
 def test_no_words_end_in_a_traceback(name: str, path: str, capsys: pytest.CaptureFixture[str]) -> None:
     command = commands()[name]
     np.savez("a.npz", x=np.zeros((2, 4)))

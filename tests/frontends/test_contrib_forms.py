@@ -67,7 +67,6 @@ def test_products_that_are_refused():
 
 @pytest.mark.parametrize("interleaved", [0, 1])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-@pytest.mark.sampled(2)
 def test_rotations(interleaved, dtype):
     def case(x, offset, pairs):
         angle = real(20, pairs)

@@ -46,7 +46,6 @@ def by() -> Iterator[Runtimes]:
 
 
 @pytest.mark.parametrize("e", KEPT, ids=lambda e: e.example)
-@pytest.mark.sampled(3)
 def test_what_is_kept_differs(e: Kept, by: Runtimes):
     t = named(e.example)
     d = difference(t, by)

@@ -282,7 +282,6 @@ GRAMS = {
         ),
     ],
 )
-@pytest.mark.sampled(2)
 def test_classic_models_agree(op: str, opset: int, dtype: Any, kinds: str, attributes: dict[str, Any]) -> None:
     """Results by kind: f is float, i is int64."""
     names = [f"y{k}" for k in range(len(kinds))]

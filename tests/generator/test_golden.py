@@ -46,6 +46,7 @@ def test_golden(request: pytest.FixtureRequest) -> None:
     assert kept == set(files)
 
 
+@pytest.mark.in_every_sample
 def test_same_bytes_under_any_hash_seed(tmp_path: Path) -> None:
     """Beside records that are made apart: of proofs, so that they are not all made anew (but in the long tests), and of mutants."""
     outputs = []

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/gradients.md").read_text()
 
 
+@pytest.mark.in_every_sample
 def test_the_lists_are_current() -> None:
     assert with_lists(PAGE, dict(sorted(register("anyshape_ops").items()))) == PAGE, (
         "run python -m anyshape_testing.gradient_page"
@@ -22,6 +23,7 @@ def test_the_lists_are_current() -> None:
         with_lists(PAGE.replace(MARKER, ""), {})
 
 
+@pytest.mark.in_every_sample
 def test_reasons_name_the_line_of_the_op() -> None:
     listed = PAGE.split("## Ops without a gradient")[1].split("These make")[0]
     ops = list(re.findall(r"^\| \[(\w+)\]", listed, re.MULTILINE))

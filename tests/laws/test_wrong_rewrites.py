@@ -73,7 +73,6 @@ def no_shrinking() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", WRONG)
-@pytest.mark.sampled(3)
 def test_it_is_rejected(name: str, workshop: Workshop) -> None:
     op, text, why = WRONG[name]
     findings = Findings()

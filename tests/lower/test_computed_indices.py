@@ -88,7 +88,6 @@ def alike(c: Call, name: str, form: str, length: int, compiled: tuple[Executable
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("op", OPS)
-@pytest.mark.sampled(3)
 def test_indices_that_a_program_computes(op: str, form: str) -> None:
     largest = sorted(corpus(PROPERTIES[op], 24).valid, key=lambda c: -sum(a.size for a in c.flat_inputs()))
     c = next((c for c in largest if indices(c)), None)

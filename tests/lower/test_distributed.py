@@ -112,7 +112,6 @@ def test_few_rows_share_what_they_are_multiplied_with() -> None:
 
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
 @pytest.mark.parametrize("kind", ["scales", "zero points", "high bits", "a scale each", "two codes"])
-@pytest.mark.sampled(2)
 def test_results(kind: str, level: str) -> None:
     check(weighted(kind), SIZES, target=host_target().limited(level))
 

@@ -116,7 +116,6 @@ SIZES = [
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.sampled(3)
 def test_every_level_and_order_of_signs(level: str, order: str) -> None:
     codes = ORDERS[order]
     for index, (m, n, k) in enumerate(SIZES * 2):

@@ -169,7 +169,6 @@ PLANES = [{**s, T: t} for s in SIZES if s[N] for t in (1, 35)]
 @pytest.mark.parametrize("dtype", ["f32", "f16", "u8", "f64"])
 @pytest.mark.parametrize("taps", [1, 3, 5])
 @pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2", "sse"])
-@pytest.mark.sampled(2)
 def test_planes_are_sampled_alike(target: Target, taps: int, dtype: str) -> None:
     """Windows of one vector where columns repeat, of two, and none; loads few and more than have loops for windows of one vector."""
     check(sampled(of_column, taps, dtype).group(), PLANES, target=target)

@@ -95,7 +95,6 @@ def _spec(form: str) -> str:
 
 @pytest.mark.parametrize("kernels", ["native", "interpret"])
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.sampled(3)
 def test_an_index_is_wrong_where_something_is_looked_up(form: str, kernels: Any) -> None:
     op = make(_spec(form), "an_op")
     with op.in_place():

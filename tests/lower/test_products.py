@@ -116,7 +116,6 @@ def test_constant_weights_of_fewer_bits_stay_so(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "i8"])
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
 @pytest.mark.parametrize("columns", [193, 200, 212])
-@pytest.mark.sampled(2)
 def test_constant_weights_are_widened_once_for_many_rows(dtype: str, level: str, columns: int) -> None:
     """Results have the same bits with a second cache that holds a widened panel and with one that does not, for any number of parts, and
     rows in tiles of any height that three and more can have."""

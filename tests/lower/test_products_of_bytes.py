@@ -74,7 +74,6 @@ class Case:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(("a", "b"), [("u8", "i8"), ("i8", "u8"), ("u8", "u8"), ("i8", "i8")])
-@pytest.mark.sampled(3)
 def test_every_order_of_signs(a: str, b: str, level: str) -> None:
     for za, zb in (("scalar", "each"), ("none", "none"), ("none", "scalar"), ("each", "none")):
         case = Case(a, b, za, zb)
@@ -212,7 +211,6 @@ def check_window(group: Group, level: str = "avx512", parts: tuple[int, ...] = (
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(("x", "w"), [("u8", "i8"), ("i8", "u8"), ("u8", "u8"), ("i8", "i8")])
-@pytest.mark.sampled(3)
 def test_windows_in_every_order_of_signs(x: str, w: str, level: str) -> None:
     for zero in (False, True):
         group = window(x, w, zero)
@@ -222,7 +220,6 @@ def test_windows_in_every_order_of_signs(x: str, w: str, level: str) -> None:
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 8, C])
 @pytest.mark.parametrize("taps", [2, 3, 5])
-@pytest.mark.sampled(3)
 def test_words_of_windows_hold_taps_of_several_channels(taps: int, channels: Any) -> None:
     for level in ("avx512", "avx2"):
         group = window("i8", "i8", True, taps=taps, channels=channels)
@@ -293,7 +290,6 @@ def check_gathered(group: Group, level: str = "avx512", parts: tuple[int, ...] =
 @pytest.mark.parametrize("last", [True, False])
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(("x", "w"), [("u8", "i8"), ("i8", "u8"), ("u8", "u8"), ("i8", "i8")])
-@pytest.mark.sampled(3)
 def test_rows_of_bytes_are_gathered(x: str, w: str, level: str, last: bool) -> None:
     for zero in (False, True):
         group = gathered(x, w, zero, channels=5, last=last)
@@ -305,7 +301,6 @@ def test_rows_of_bytes_are_gathered(x: str, w: str, level: str, last: bool) -> N
 
 @pytest.mark.parametrize("last", [True, False])
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 8, 70])
-@pytest.mark.sampled(3)
 def test_rows_of_any_length_are_gathered(channels: int, last: bool) -> None:
     for level, taps, step in (("avx512", 3, 2), ("avx2", 2, 1), ("avx512", 1, 1), ("sse", 5, 2)):
         check_gathered(gathered("i8", "i8", True, channels, step, taps, last), level, parts=(1,))

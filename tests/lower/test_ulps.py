@@ -47,7 +47,6 @@ EXACT = {
 
 @pytest.mark.skipif(not ulps.IS_WIDE, reason="long double has no more digits here than f64 has")
 @pytest.mark.parametrize("name", ulps.BOUNDS)
-@pytest.mark.sampled(3)
 def test_errors_are_within_bounds(name: str) -> None:
     for dtype in ulps.DTYPES:
         for level, (worst, at) in ulps.measure(name, dtype, count=5000).items():

@@ -23,7 +23,6 @@ QUICK = (
 
 
 @pytest.mark.parametrize("name", QUICK)
-@pytest.mark.sampled(2)
 def test_errors_are_at_most_twice_those_of_onnxruntime(name: str, tmp_path: Path) -> None:
     models = dict(accuracy.models(tmp_path))
     assert set(MODELS) <= models.keys()

@@ -121,5 +121,6 @@ def test_an_unknown_model_lists_the_known_ones() -> None:
         load("bert_maxi")
 
 
+@pytest.mark.in_every_sample
 def test_the_list_of_ops_is_current() -> None:
     assert table.listing() in table.README.read_text(encoding="utf-8"), "run python -m benchmarks.models.table"

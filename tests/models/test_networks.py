@@ -27,7 +27,6 @@ LAYERS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", networks())
-@pytest.mark.sampled(2)
 def test_results_are_onnxruntimes(name: str) -> None:
     import onnxruntime
 

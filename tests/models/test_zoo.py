@@ -59,7 +59,6 @@ def test_every_model_of_the_zoo_is_here() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES if LONG else [n for n in NAMES if n not in LONGER])
-@pytest.mark.sampled(3)
 def test_agrees_with_onnxruntime(name: str, tmp_path: Path) -> None:
     path = structure.build(f"zoo_{name}", tmp_path / "m.onnx", seed=7)
     agrees(path, name, 2e-5)

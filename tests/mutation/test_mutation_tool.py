@@ -187,6 +187,7 @@ def test_results_are_read_as_they_were_written(specs: Trial, tmp_path: Path) -> 
     assert score(again, {}).killed == results["sub"].killed
 
 
+@pytest.mark.in_every_sample
 def test_the_page_is_what_the_stored_results_say() -> None:
     results = read(ROOT / "docs" / "mutation.json")
     declared, _ = declarations(EQUIVALENT, {a.spec.name: a.spec for a in all_specs().ops})

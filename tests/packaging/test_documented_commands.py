@@ -128,11 +128,13 @@ def repository() -> str:
     return "\n".join(f"/{p.relative_to(ROOT).as_posix()}" for p in paths) + "\n"
 
 
+@pytest.mark.in_every_sample
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_commands_of_a_page(page: Path) -> None:
     assert {c: wrong for c in commands(page) if (wrong := faults(c))} == {}
 
 
+@pytest.mark.in_every_sample
 def test_commands_of_code() -> None:
     pairs = {(p, c) for p in CODE for c in commands(p) if "{" not in c}
     assert len(pairs) > 30

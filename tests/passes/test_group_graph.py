@@ -129,7 +129,6 @@ def amounts(shape: Callable[[int], Function], sizes: tuple[int, ...] = (200, 600
 
 
 @pytest.mark.parametrize("shape", list(SHAPES))
-@pytest.mark.sampled(2)
 def test_fusion_is_linear(shape: str) -> None:
     assert exponent(*amounts(SHAPES[shape])) < 1.2
 

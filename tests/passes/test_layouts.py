@@ -159,7 +159,6 @@ def agree(a: Any, b: Any, tolerance: float) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(40))
-@pytest.mark.sampled(3)
 def test_networks_are_what_they_are_without_layouts(seed: int, always: None) -> None:
     network = Network(seed)
     f = network.function()

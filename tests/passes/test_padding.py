@@ -112,7 +112,6 @@ register("anyshape_ops")
 
 
 @pytest.mark.parametrize("name", [op for op in sorted(PROPERTIES) if LONG or crc32(op.encode()) % ONE_OF == 0])
-@pytest.mark.sampled(3)
 def test_results_up_to_the_true_ends_are_the_same(name: str) -> None:
     held_calls(name)
 

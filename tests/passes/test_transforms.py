@@ -57,7 +57,6 @@ def samples(form, n, dtype="f32", count=2):
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.sampled(2)
 def test_lengths_that_only_the_run_tells(form, dtype):
     exe = compiled(form, "n", dtype)
     for n in (*SHORT, *LONG) if form != "inverse of half" else (n for n in (*SHORT, *LONG) if n % 2 == 0):
@@ -67,7 +66,6 @@ def test_lengths_that_only_the_run_tells(form, dtype):
 
 @pytest.mark.parametrize("n", [56, 57, 60, 131, 254, 256, 400, 1031, 4096])
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.sampled(2)
 def test_known_lengths(form, n):
     x, z = samples(form, n)
     check(compiled(form, x.shape[1], length=n)(x), z, n, form, "f32")

@@ -126,7 +126,6 @@ def run(f: Any, arguments: list[Any], **options: Any) -> list[Any]:
 
 @pytest.mark.parametrize("precision", NARROW)
 @pytest.mark.parametrize("name", FORMS)
-@pytest.mark.sampled(3)
 def test_native_code_rounds_what_the_interpreter_rounds(name: str, precision: Narrow) -> None:
     form = FORMS[name]
     f, arguments = form.function(), [drawn(*shape) for shape in form.shapes]

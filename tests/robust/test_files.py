@@ -210,6 +210,7 @@ def test_a_file_that_fails_midway_leaves_the_old_one(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["f"]
 
 
+@pytest.mark.in_every_sample
 def test_files_are_opened_in_one_place() -> None:
     """No call opens, reads or writes a file by its path but in `anyshape.files`, and in what reads the system's own files."""
     calls = {
