@@ -148,15 +148,19 @@ class _LlamaCpp:
         )  # fmt: skip
         self._words = model.size.words
 
-    def words(self, prompt: NDArray[np.int64], count: int) -> Words:
+    def begin(self) -> None:
+        """Empties the cache."""
         self._llama.reset()
 
-        def likeliest(ids: NDArray[np.int64]) -> int:
-            self._llama.eval(ids[0].tolist())
-            scores = self._cpp.llama_get_logits_ith(self._llama.ctx, -1)
-            return int(np.ctypeslib.as_array(scores, (self._words,)).argmax())
+    def scores(self, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The scores of the last of new ids [1, new], which join the cache: [1, 1, words]."""
+        self._llama.eval(ids[0].tolist())
+        scores = self._cpp.llama_get_logits_ith(self._llama.ctx, -1)
+        return np.ctypeslib.as_array(scores, (1, 1, self._words)).copy()
 
-        return timed_words(likeliest, prompt, count)  # type: ignore[no-any-return]
+    def words(self, prompt: NDArray[np.int64], count: int) -> Words:
+        self.begin()
+        return timed_words(lambda ids: int(self.scores(ids).argmax()), prompt, count)  # type: ignore[no-any-return]
 
 
 PEERS: dict[str, Callable[[PeerModel], Decoding]] = {
@@ -165,3 +169,5 @@ PEERS: dict[str, Callable[[PeerModel], Decoding]] = {
     "openvino": _OpenVino,
     "llama.cpp": _LlamaCpp,
 }
+SCORING = ("onnxruntime", "llama.cpp")
+"""Those that give the scores of words, and keep a cache in any of its types."""

@@ -34,6 +34,7 @@ packaged = load_example("language_model/packaged.py", "packaged")
 sessions = load_example("language_model/onnx_sessions.py", "onnx_sessions")
 peers = load_example("language_model/peers.py", "peers")
 run = load_example("language_model/run.py", "language_model_run")
+cache_errors = load_example("language_model/errors.py", "language_model_errors")
 batching = load_example("language_model/batching.py", "language_model_batching")
 TINY = model.SIZES["tiny"]
 PROMPT = np.random.default_rng(0).integers(0, TINY.words, (2, 9))
@@ -485,3 +486,27 @@ def test_bytes_of_weights_are_those_of_the_file(files: Path) -> None:
     kept = (files.parent / f"{files.name}.weights").stat().st_size
     table = TINY.words * TINY.width * 4 + TINY.longest * TINY.head * 4
     assert read <= kept - table < read + 20_000
+
+
+# --- Errors by what the cache is kept in
+
+
+def test_errors_are_those_of_the_rounding_of_the_cache(tmp_path: Path) -> None:
+    options = SimpleNamespace(size="tiny", prompt=12, words=3, caches=cache_errors.CACHES, beside=["onnxruntime"])
+    bounds = {"f32": (0, 2e-6), "bf16": (1e-4, 3e-3), "f16": (1e-5, 4e-4), "int8": (2e-4, 1e-2)}
+    for dtype, of in cache_errors.errors(tmp_path, options).items():
+        least, most = bounds[dtype]
+        assert least <= of["anyshape"] < most
+        assert least <= of["onnxruntime"] < most
+
+
+def test_scores_of_a_cache_with_another_word_are_far_off(tmp_path: Path) -> None:
+    ids, prompt = PROMPT[:1], 6
+    exact = cache_errors.exact_scores(tmp_path, TINY, ids)[:, prompt:]
+    path = tmp_path / "f32.onnx"
+    model.build(path, TINY, "f32")
+    decoder = decoding.Decoder(anyshape.compile(path).run, TINY, 2 * ids.shape[1])
+    other = ids.copy()
+    other[0, 2] += 1
+    assert cache_errors.error(cache_errors.scores_by_steps(decoder, ids, prompt), exact) < 2e-6
+    assert cache_errors.error(cache_errors.scores_by_steps(decoder, other, prompt), exact) > 1e-2
