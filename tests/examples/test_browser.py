@@ -14,6 +14,7 @@ import pytest
 from anyshape_testing.exports.javascript import command, page_text
 from anyshape_testing.process.profile import LONG
 
+READY = 'data-ready="yes"'
 EXAMPLE = Path(__file__).parents[2] / "examples/browser"
 
 pytestmark = [
@@ -35,8 +36,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shown(folder: Path, **inputs: str) -> str:
-    text = html.unescape(page_text(folder, f"?{urlencode(inputs)}"))
-    assert 'data-ready="yes"' in text, text[-2000:]
+    text = html.unescape(page_text(folder, f"?{urlencode(inputs)}", READY))
+    assert READY in text, text[-2000:]
     return text
 
 

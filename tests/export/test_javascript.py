@@ -38,7 +38,7 @@ from anyshape.vm.export.wasm_binary import (
     vector,
 )
 from anyshape.vm.export.wasm_module import STACK, module_of
-from anyshape_testing.exports.javascript import Engine, JavaScriptError, Session, command
+from anyshape_testing.exports.javascript import Engine, JavaScriptError, Session, command, page_text
 from anyshape_testing.exports.loaded import sizes
 from tests.export.test_c_programs import loop, softmax
 
@@ -285,3 +285,17 @@ def test_numbers_are_read_as_they_are_written() -> None:
     for n in (0, 1, 63, 64, 127, 128, 8191, 2**31, 2**35 + 7):
         assert BinaryReader(unsigned(n)).number() == n
         assert (BinaryReader(signed(n)).signed(), BinaryReader(signed(-n)).signed()) == (n, -n)
+
+
+OPENED = """<!doctype html><body><script>
+localStorage.opened = 1 + Number(localStorage.opened ?? 0);
+document.body.textContent = `opened ${localStorage.opened}`;
+</script></body>"""
+
+
+@pytest.mark.skipif(command("browser") is None, reason="there is no browser here (chromium)")
+def test_a_page_that_is_not_ready_is_opened_again(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(OPENED)
+    assert "<body>opened 1</body>" in page_text(tmp_path, "page.html")
+    assert "<body>opened 3</body>" in page_text(tmp_path, "page.html", "opened 3")
+    assert "<body>opened 5</body>" in page_text(tmp_path, "page.html", "never")

@@ -46,6 +46,8 @@ SECONDS = 300
 
 _VIRTUAL_MILLISECONDS = 60_000
 """How long a page may wait; its own clock runs as fast as it can."""
+_TRIES = 5
+"""How often a page is opened that is not ready"""
 
 
 def command(engine: Engine) -> list[str] | None:
@@ -57,19 +59,25 @@ def command(engine: Engine) -> list[str] | None:
     return None if browser is None else [browser, "--headless=new", "--no-sandbox", "--disable-gpu"]
 
 
-def page_text(folder: Path, page: str) -> str:
-    """The document that a page of a folder becomes in a browser, as HTML, once its scripts have come to rest."""
+def page_text(folder: Path, page: str, ready: str = "") -> str:
+    """The document that a page of a folder becomes in a browser, as HTML, once its scripts have come to rest. The page's clock does not wait
+    for WebAssembly that is being compiled: a page that is not `ready` yet, by a text that it has then, is opened again."""
     words = command("browser")
     assert words is not None
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Files, directory=str(folder)))
     Thread(target=server.serve_forever, daemon=True).start()
+    text = ""
     try:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
             own = [f"--user-data-dir={profile}", "--dump-dom", f"--virtual-time-budget={_VIRTUAL_MILLISECONDS}"]
             address = f"http://127.0.0.1:{server.server_port}/{page}"
-            done = subprocess.run([*words, *own, address], capture_output=True, text=True, timeout=SECONDS)
-            assert done.returncode == 0, done.stderr[-2000:]
-            return done.stdout
+            for _ in range(_TRIES):
+                done = subprocess.run([*words, *own, address], capture_output=True, text=True, timeout=SECONDS)
+                assert done.returncode == 0, done.stderr[-2000:]
+                text = done.stdout
+                if ready in text:
+                    break
+            return text
     finally:
         server.shutdown()
         server.server_close()
