@@ -60,8 +60,8 @@ def command(engine: Engine) -> list[str] | None:
 
 
 def page_text(folder: Path, page: str, ready: str = "") -> str:
-    """The document that a page of a folder becomes in a browser, as HTML, once its scripts have come to rest. The page's clock does not wait
-    for WebAssembly that is being compiled: a page that is not `ready` yet, by a text that it has then, is opened again."""
+    """The document that a page of a folder becomes in a browser, as HTML, once its scripts have come to rest. Its clock does not wait for
+    WebAssembly that is being compiled: a page that is not `ready` yet, by a text that it has then, is opened again."""
     words = command("browser")
     assert words is not None
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Files, directory=str(folder)))
