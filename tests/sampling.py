@@ -10,10 +10,10 @@ ANYSHAPE_SAMPLE says; without it nothing is left out. What must hold in each sam
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import os
-import sys
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -88,5 +88,13 @@ def reported(junit: Path) -> list[tuple[str, float]]:
     ]
 
 
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("report", type=Path, help="what `make test SAMPLE=all` wrote: build/tests.xml")
+    seconds = measured(reported(parser.parse_args().report))
+    RECORD.write_text(json.dumps(seconds, indent=0, ensure_ascii=False) + "\n")
+    print(f"{RECORD}: {sum(map(len, seconds.values()))} cases take more than {SHARE} s")
+
+
 if __name__ == "__main__":
-    RECORD.write_text(json.dumps(measured(reported(Path(sys.argv[1]))), indent=0, ensure_ascii=False) + "\n")
+    main()
