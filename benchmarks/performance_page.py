@@ -1,8 +1,8 @@
 """docs/performance.md and docs/performance-tables.md from figures: python -m benchmarks.performance_page benchmarks/results
 
 In: the folder into which `make performance` wrote the figures of its parts. Out: the page, a section for each part that ended, and a page
-of the tables that have a row for each op or shape. Why a peer is faster where one is, is in `performance_causes.yaml`. Of `op_audit` alone,
-`write_audit` puts sections in place of those that the pages have.
+of the tables that have a row for each op or shape. Sections of parts without figures stay as they are: one part is measured anew by its
+command of `benchmarks.suite` alone. Why a peer is faster where one is, is in `performance_causes.yaml`.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ tried, with the figures of that time.
 
 Elsewhere, with the commands that print them:
 
-- exported code ([export.md](export.md#sizes-and-times)): 68 to 148 times smaller than onnxruntime-web, 4.2 to 12.8 times as fast as the C
-  of emx-onnx-cgen (4.2 where a step does little but read its 4.2 MB of weights);
+- exported code ([export.md](export.md#sizes-and-times)): 68 to 148 times smaller than onnxruntime-web, 5.0 to 15.2 times as fast as the C
+  of emx-onnx-cgen (5.0 where a step does little but read its 4.2 MB of weights);
 - models of torch ([torch.md](torch.md#torchcompile)): by the geometric mean first results 3.0 times as soon as inductor's, and calls 2.0
   times as fast;
 - a language model with weights in 4 bits, requests together, drafts ([its page](../examples/language_model/README.md)), weights in few bits
@@ -180,17 +180,22 @@ def cases(results: Results) -> str:
     return "\n".join(lines)
 
 
-def losses(models_: Results, singles: Results) -> str:
-    """Every model at a shape and every op where a peer is faster, by cause."""
-    slower = [
+def slower_models(*results: Results) -> str:
+    """Every model at a shape where a peer is faster, by cause."""
+    lost = [
         (f"{r['model']} {size(row)}, {kind}", f"{r['threads']} thread(s): {row[f'{kind}_ratio']:.2f}")
-        for r in models_ for row in r["rows"] for kind in ("steady", "shuffled") if row[f"{kind}_ratio"] < 1
+        for of in results for r in of for row in r["rows"] for kind in ("steady", "shuffled") if row[f"{kind}_ratio"] < 1
     ]  # fmt: skip
-    slower += [
+    return f"## Where a peer is faster, models\n\n{by_cause(lost)}"
+
+
+def slower_ops(*results: Results) -> str:
+    """Every op at a shape where a peer is faster, by cause."""
+    lost = [
         (f"{r['group']} {r['name']}", f"{r['threads']} thread(s): {r['ratio']:.2f} ({r['best']})")
-        for r in singles if r["ratio"] < 1
+        for of in results for r in of if r["ratio"] < 1
     ]  # fmt: skip
-    return f"## Where a peer is faster\n\n{by_cause(slower)}"
+    return f"## Where a peer is faster, single ops\n\n{by_cause(lost)}"
 
 
 WORTH = 0.9
@@ -241,14 +246,18 @@ def _audit_title(results: Results) -> str:
 
 
 def with_section(page: str, section: str) -> str:
-    """Puts a section in place of the one that has its title, or behind all others."""
-    parts, title = re.split(r"(?m)^(?=## )", page), section.partition("\n")[0]
-    places = [k for k, part in enumerate(parts) if part.partition("\n")[0] == title]
+    """Puts a section in place of the one that has its title, up to the peers that it names, or behind all others."""
+    parts, title = re.split(r"(?m)^(?=## )", page), _title(section)
+    places = [k for k, part in enumerate(parts) if _title(part) == title]
     new = section.strip() + "\n"
     if not places:
         return "\n".join([page.strip() + "\n", new])
     parts[places[0]] = new + "\n" * (places[0] < len(parts) - 1)
     return "".join(parts)
+
+
+def _title(section: str) -> str:
+    return section.partition("\n")[0].partition(", beside ")[0]
 
 
 def write_audit(rows: Results) -> None:
@@ -386,52 +395,52 @@ def calls(least: dict[str, float]) -> str:
     return "\n".join((*lines, *(f"| {name} | {ns:.0f} |" for name, ns in least.items())))
 
 
-Sections = tuple[tuple[str, tuple[Callable[[Any], str], ...]], ...]
+Sections = tuple[tuple[tuple[str, ...], Callable[..., str]], ...]
 SECTIONS: Sections = (
-    ("one_thread", (models, errors)),
-    ("all_threads", (models,)),
-    ("first_calls", (first_calls,)),
-    ("decoding", (decoding,)),
-    ("call_overhead", (calls,)),
-    ("oversubscribed", (crowded,)),
-    ("bounds", (bounds,)),
-    ("compile_time", (compiling,)),
-    ("memory", (memory,)),
-    ("single_ops", (ops,)),
-    ("single_ops_all_threads", (ops,)),
-    ("op_audit", (audit,)),
-    ("op_audit_all_threads", (audit,)),
+    (("one_thread",), models),
+    (("one_thread",), errors),
+    (("all_threads",), models),
+    (("one_thread", "all_threads"), slower_models),
+    (("first_calls",), first_calls),
+    (("decoding",), decoding),
+    (("call_overhead",), calls),
+    (("oversubscribed",), crowded),
+    (("bounds",), bounds),
+    (("compile_time",), compiling),
+    (("memory",), memory),
+    (("single_ops",), ops),
+    (("single_ops_all_threads",), ops),
+    (("single_ops", "single_ops_all_threads"), slower_ops),
+    (("op_audit",), audit),
+    (("op_audit_all_threads",), audit),
 )
 TABLE_SECTIONS: Sections = (
-    ("single_ops", (cases,)),
-    ("single_ops_all_threads", (cases,)),
-    ("one_thread", (shapes,)),
-    ("op_audit", (operators,)),
-    ("op_audit_all_threads", (operators,)),
+    (("single_ops",), cases),
+    (("single_ops_all_threads",), cases),
+    (("one_thread",), shapes),
+    (("op_audit",), operators),
+    (("op_audit_all_threads",), operators),
 )
+"""The parts that a section is made of, and what writes it"""
 
 
-def written(sections: Sections, figures: dict[str, Any]) -> list[str]:
-    """A text for each section; one without figures says so."""
-    return [
-        write(figures[name]) if name in figures else f"(No figures of `{name}` in this run.)"
-        for name, writers in sections
-        for write in writers
-    ]
+def with_figures(page: str, sections: Sections, figures: dict[str, Any]) -> str:
+    """A page with each section whose parts all have figures; others stay as they are."""
+    for names, write in sections:
+        if all(figures.get(name) for name in names):
+            page = with_section(page, write(*(figures[name] for name in names)))
+    return page
 
 
 def main() -> None:
     if len(sys.argv) != 2:
         raise SystemExit(__doc__)
-    folder = Path(sys.argv[1])
-    figures = {f.stem: json.loads(f.read_text()) for f in folder.glob("*.json")}
+    figures = {f.stem: json.loads(f.read_text()) for f in Path(sys.argv[1]).glob("*.json")}
     head = HEAD.format(machine=machine(), most=PATIENCE * ANEW[1], patience=PATIENCE, quiet=QUIET, close=CLOSE)
-    streams, singles = ("one_thread", "all_threads"), ("single_ops", "single_ops_all_threads")
-    lost = losses(*([r for n in names for r in figures.get(n, [])] for names in (streams, singles)))
-    pages = {PAGE: [head, *written(SECTIONS, figures), lost], TABLES: [TABLES_HEAD, *written(TABLE_SECTIONS, figures)]}
-    for page, parts in pages.items():
-        page.write_text("\n\n".join(p.strip() for p in parts) + "\n")
-        print(f"written to {page}")
+    for path, own, sections in ((PAGE, head, SECTIONS), (TABLES, TABLES_HEAD, TABLE_SECTIONS)):
+        _, *rest = re.split(r"(?m)^(?=## )", path.read_text())
+        path.write_text(with_figures("".join([own.strip() + "\n\n", *rest]), sections, figures))
+        print(f"written to {path}")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ pytest.importorskip("onnxruntime")
 from benchmarks import op_cases, single_cases
 from benchmarks.models import MODELS, load
 from benchmarks.op_cases import spell_sizes
-from benchmarks.performance_page import audit, cause_of, causes, losses
+from benchmarks.performance_page import audit, cause_of, causes, slower_models, slower_ops, with_figures
 
 
 def singles() -> list[dict[str, Any]]:
@@ -46,14 +46,18 @@ AUDIT = [
 ]  # fmt: skip
 
 
+def _slower() -> list[str]:
+    return [*slower_models(STREAMS).splitlines(), *slower_ops(SINGLES[::2], SINGLES[1::2]).splitlines()]
+
+
 def test_every_entry_tells_the_cause_of_some_row() -> None:
-    lines = [*losses(STREAMS, SINGLES).splitlines(), *audit(AUDIT).splitlines()]
+    lines = [*_slower(), *audit(AUDIT).splitlines()]
     for _, cause in causes():
         assert f"- {cause[:1].upper()}{cause[1:]}:" in lines, cause
 
 
 def test_every_row_below_one_is_printed_and_no_other() -> None:
-    lines = [line for line in losses(STREAMS, SINGLES).splitlines() if line.startswith("  - ")]
+    lines = [line for line in _slower() if line.startswith("  - ")]
     assert sum(line.count("thread(s)") for line in lines) == len(SINGLES) + sum(len(s["rows"]) for s in STREAMS)
 
 
@@ -64,5 +68,14 @@ def test_every_slow_row_of_the_audit_is_printed() -> None:
 def test_a_row_without_a_cause_says_so() -> None:
     odd = {"group": "unheard of", "name": "1x1", "threads": 1, "ratio": 0.2, "best": "openvino"}
     assert cause_of("unheard of 1x1, 1 thread(s): 0.20 (openvino)") is None
-    assert losses([], [odd]).endswith("- **cause not known**:\n  - unheard of 1x1: 1 thread(s): 0.20 (openvino)")
-    assert losses([], []).endswith("Nowhere in this run.")
+    assert slower_ops([odd]).endswith("- **cause not known**:\n  - unheard of 1x1: 1 thread(s): 0.20 (openvino)")
+    assert slower_ops([]).endswith("Nowhere in this run.")
+
+
+def test_only_sections_of_parts_with_figures_are_written_anew() -> None:
+    sections = ((("one",), lambda a: f"## One, beside b\n\n{a}"), (("one", "two"), lambda a, b: f"## Both\n\n{a + b}"))
+    page = "# P\n\n## One, beside a and b\n\nold\n\n## Both\n\nold\n\n## Two\n\nold\n"
+    only_one = with_figures(page, sections, {"one": 1})
+    assert only_one == page.replace("beside a and b\n\nold", "beside b\n\n1", 1)
+    assert with_figures(page, sections, {"one": 1, "two": 2}) == only_one.replace("## Both\n\nold", "## Both\n\n3")
+    assert with_figures(page, sections, {"two": 2}) == page
