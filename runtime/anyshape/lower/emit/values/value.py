@@ -7,7 +7,6 @@ along the lanes is a scalar, emitted once.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,7 +40,7 @@ from anyshape.lower.ir.dag import (
     is_nonpositive,
     walk,
 )
-from anyshape.lower.ir.padded import PaddedLoad, padded_load
+from anyshape.lower.ir.padded import PaddedLoad, is_zero, padded_load
 from anyshape.lower.llvm.gathering import every, pick
 from anyshape.lower.llvm.types import I8, I32, I64, Val, const, const_vector
 from anyshape.lower.llvm.vecmath import exp
@@ -177,8 +176,7 @@ class Values:
         """The load, or the pad outside of its bounds; where the load's own mask leaves lanes out, they are zero already."""
         value, outside = self.of(padded.load, copy), padded.outside
         inside = self.inside([b for b in padded.load.access.bounds if b not in self.holding], copy)
-        zero = isinstance(outside, Constant) and outside.value == 0 and math.copysign(1, outside.value) > 0
-        if inside is None or (zero and value.type.lanes):
+        if inside is None or (is_zero(outside) and value.type.lanes):
             return value
         other = self.of(outside)
         lanes = max(value.type.lanes, inside.type.lanes)

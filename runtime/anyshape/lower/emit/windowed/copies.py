@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from anyshape.lower.analyse.windows import Staged
+from anyshape.lower.analyse.windows import RowEnd, Staged
 from anyshape.lower.emit.loops.nest import Accumulators, nest_carrying
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext, Range
 from anyshape.lower.emit.values.value import Vector
-from anyshape.lower.ir.dag import Access, DagNode, IndexBound, LoopVar
+from anyshape.lower.ir.dag import Access, DagNode, IndexBound, Load, LoopVar
+from anyshape.lower.ir.padded import is_zero
 from anyshape.lower.llvm.interleaving import separated
 from anyshape.lower.llvm.types import I32, I64, Val, const
 
@@ -23,9 +24,18 @@ def prepare(ctx: KernelContext, staged: Staged) -> None:
     ctx.memory.place(staged.tensor, padded=True)
     if any(m.step > 1 for m in staged.moving):
         ctx.values.apart.add(staged.tensor)
-    ctx.levels.bind(staged.beginning.variable, const(I64, 0))
+    ctx.levels.bind(staged.ends[0].variable, const(I64, 0))
     for number, v in staged.fixed.items():
         ctx.levels.bind(v, const(I64, number))
+
+
+def bind_ends(ctx: KernelContext, staged: Staged) -> None:
+    """Binds where the last vectors of a row begin, ahead of all rows: behind the first ones, and those that lie inside of its bound."""
+    f, at_once, limit = ctx.f, staged.moving[-1].step * ctx.lanes, _row_limit(staged)
+    length = ctx.sizes.of(staged.lengths[-1])
+    first, stop = (const(I64, 0), length) if limit is None else _range_inside(ctx, limit, length)
+    stop = f.smax(f.select(f.compare("le", first, at_once), stop, 0), at_once)
+    ctx.levels.bind(staged.ends[1].variable, f.mul(f.binary("udiv", stop, const(I64, at_once)), at_once))
 
 
 def fill_pads(ctx: KernelContext, staged: Staged) -> None:
@@ -51,6 +61,10 @@ def _limit(staged: Staged, dim: int) -> IndexBound | None:
     if staged.outside is None or len(own) != 1 or own[0].index.terms != alone or own[0].index.lets or own[0].guard:
         return None
     return own[0]
+
+
+def _row_limit(staged: Staged) -> IndexBound | None:
+    return _limit(staged, len(staged.along) - 1)
 
 
 def fill(ctx: KernelContext, staged: Staged, pads: bool = True, seen_nan: Sequence[Val] = ()) -> list[Val]:
@@ -106,28 +120,27 @@ class _CopiedRow:
         self.step = staged.moving[-1].step
         self.at_once = self.step * self.lanes
         self.element = elementwise.memory_type(staged.tensor.dtype)
-        self.limit = _limit(staged, len(staged.along) - 1)
-        asked = {b for b in staged.access.bounds if b not in ctx.values.holding}
-        self.is_plain = asked <= {self.limit}
+        self.limit = _row_limit(staged)
+        self.bounds = {b for b in staged.access.bounds if b not in ctx.values.holding}
+        self.is_plain = self.bounds <= {self.limit}
         """Whether all that is to be tested of an element is the bound along the row."""
-        self.only_inside = self.is_plain and bool(asked) and not pads and self.step == 1
+        self.only_inside = self.is_plain and bool(self.bounds) and not pads and self.step == 1
 
     def emit(self, seen_nan: Sequence[Val]) -> list[Val]:
-        """Emits the row without its pads, if these are there already; else the first vectors, those inside, and the rest."""
+        """Emits the row without its pads, if these are there already; else the first vectors, those inside, and the last."""
         if self.only_inside:
             return self.inside(seen_nan)
-        levels, staged, count = self.ctx.levels, self.staged, self.at_once
-        start = staged.beginning
-        seen = self.vectors(start.variable, const(I64, 0), start.access, start.value, self.first_masks(), seen_nan)
-        first: Val = const(I64, count)
-        if self.is_plain:
-            first = self.end_of_whole()
-            held = set() if self.limit is None else {self.limit} - self.ctx.values.holding
-            with levels.loop(count, first, count, seen) as iteration, self.ctx.values.held(held):
-                iteration.next(self.along(iteration.index, [None] * self.step, iteration.carried))
-            seen = [*iteration.results]
+        f, levels, count, (begin, end) = self.ctx.f, self.ctx.levels, self.at_once, self.staged.ends
+        first, seen = const(I64, count), self.end(begin, const(I64, 0), self.length, seen_nan)
+        if self.is_plain and end.variable in levels.level_of:
+            last = levels.indices[end.variable]
+            with levels.loop(first, last, count, seen) as whole, self.ctx.values.held(self.bounds):
+                whole.next(self.along(whole.index, [None] * self.step, whole.carried))
+            with levels.when(f.compare("lt", last, self.length), whole.results) as rest:
+                rest.next(self.end(end, last, self.length, rest.carried))
+            first, seen = f.add(last, count), [*rest.results]
         with levels.loop(first, self.length, count, seen) as iteration:
-            masks = self.masks(self.ctx.f.sub(self.length, iteration.index))
+            masks = self.masks(f.sub(self.length, iteration.index))
             iteration.next(self.along(iteration.index, masks, iteration.carried))
         return [*iteration.results]
 
@@ -140,7 +153,7 @@ class _CopiedRow:
             left, final = f.sub(stop, first), f.sub(stop, lanes)
             end = f.select(f.compare("ge", left, lanes), stop, first)
             mask = f.tail_mask(f.convert("trunc", f.smax(f.smin(left, lanes), 0), I32), lanes)
-        with self.ctx.values.held({limit} - self.ctx.values.holding):
+        with self.ctx.values.held(self.bounds):
             with levels.loop(first, end, lanes, seen_nan) as iteration:
                 iteration.next(self.along(f.smin(iteration.index, final), [None], iteration.carried))
             with levels.loop(end, stop, lanes, iteration.results) as rest:
@@ -152,18 +165,6 @@ class _CopiedRow:
         """The outermost level at which the ends of a row are known."""
         bound = () if self.limit is None else (self.limit.index.offset, self.limit.extent)
         return self.ctx.levels.step_depth((self.staged.lengths[-1], *bound))
-
-    def end_of_whole(self) -> Val:
-        """Returns where the vectors of a row that lie inside of its bound end, the first ones being written already."""
-        f, levels, count, limit = self.ctx.f, self.ctx.levels, self.at_once, self.limit
-        key = ("end of whole vectors", self.staged.tensor, self.lanes)
-        known = levels.find(key)
-        if known is not None:
-            return known
-        with levels.at(self.depth):
-            first, stop = (const(I64, 0), self.length) if limit is None else _range_inside(self.ctx, limit, self.length)
-            stop = f.smax(f.select(f.compare("le", first, count), stop, 0), count)
-            return levels.remember(key, f.mul(f.binary("udiv", stop, const(I64, count)), count))
 
     def along(self, index: Val, masks: Sequence[Val | None], seen_nan: Sequence[Val], only: bool = False) -> list[Val]:
         """Emits vectors from an index on; `only` the lanes of the mask are stored, where what is beside them is there already."""
@@ -177,15 +178,17 @@ class _CopiedRow:
         count = f.convert("trunc", f.smin(left, self.step * lanes), I32)
         return [f.tail_mask(count, lanes, copy * lanes) for copy in range(self.step)]
 
-    def first_masks(self) -> list[Val]:
-        """Returns the masks of the beginning of a row, which are the same for all rows."""
+    def end(self, end: RowEnd, index: Val, length: Val, seen_nan: Sequence[Val]) -> list[Val]:
+        """Emits the vectors at an end of the row, whose masks are the same for all rows."""
         levels = self.ctx.levels
-        keys = [("beginning", self.staged.tensor, self.lanes, copy) for copy in range(self.step)]
-        known = [mask for k in keys if (mask := levels.find(k)) is not None]
-        if known:
-            return known
-        with levels.at(levels.step_depth((self.staged.lengths[-1],))):
-            return [levels.remember(k, mask) for k, mask in zip(keys, self.masks(self.length), strict=True)]
+        keys = [("masks", end.variable, self.lanes, copy) for copy in range(self.step)]
+        masks = [mask for k in keys if (mask := levels.find(k)) is not None]
+        if not masks:
+            depth = max(levels.level_of[end.variable], levels.step_depth((self.staged.lengths[-1],)))
+            with levels.at(depth):
+                emitted = self.masks(self.ctx.f.sub(length, index))
+                masks = [levels.remember(k, mask) for k, mask in zip(keys, emitted, strict=True)]
+        return self.vectors(end.variable, index, end.access, end.value, masks, seen_nan)
 
     def vectors(
         self,
@@ -208,10 +211,12 @@ class _CopiedRow:
 
     def value(self, element: DagNode, access: Access, copy: int) -> Val:
         ctx, f, staged = self.ctx, self.ctx.f, self.staged
-        value = f.splat(ctx.values.of(element, copy), self.lanes)
+        value = ctx.values.of(element, copy)
         asked = [b for b in access.bounds if b not in ctx.values.holding]
         inside = ctx.values.conjunction(ctx.values.inside(asked, copy), ctx.values.mask(copy))
-        if staged.outside is not None and inside is not None:
+        is_masked = isinstance(element, Load) and value.type.lanes and not ctx.memory.is_padded(access.tensor)
+        value = f.splat(value, self.lanes)
+        if staged.outside is not None and inside is not None and not (is_masked and is_zero(staged.outside)):
             value = f.select(f.splat(inside, self.lanes), value, f.splat(ctx.values.of(staged.outside), self.lanes))
         return elementwise.store_value(f, staged.tensor.dtype, value)
 

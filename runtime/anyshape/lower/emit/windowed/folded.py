@@ -16,7 +16,7 @@ from anyshape.lower.emit.loops import reduction
 from anyshape.lower.emit.loops.nest import Accumulators, nest, nest_carrying
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
-from anyshape.lower.emit.windowed.copies import fill, fill_pads, prepare
+from anyshape.lower.emit.windowed.copies import bind_ends, fill, fill_pads, prepare
 from anyshape.lower.emit.windowed.kept_rows import KeptRows
 from anyshape.lower.emit.windowed.windows import over_copied_planes
 from anyshape.lower.llvm.types import I1, Val
@@ -29,6 +29,7 @@ def emit_folded(ctx: KernelContext, scope: Scope) -> None:
     assert folded is not None
     staged = folded.staged
     prepare(ctx, staged)
+    bind_ends(ctx, staged)
     fill_pads(ctx, staged)
     positions = [m.position for m in staged.moving]
     planes = [v for v in scope.stores[0].variables if v not in positions]

@@ -19,7 +19,7 @@ from anyshape.lower.emit.loops.nest import nest
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.values.levels import Buffer
-from anyshape.lower.ir.dag import DagNode, Load, LoopIndex, LoopVar, Operation, affine, walk
+from anyshape.lower.ir.dag import DagNode, LoopIndex, LoopVar, Operation, affine, walk
 from anyshape.lower.ir.stores import Store
 from anyshape.lower.llvm.types import I8, Val, const
 

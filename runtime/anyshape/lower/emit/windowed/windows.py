@@ -17,7 +17,7 @@ from anyshape.lower.emit.loops.inner_loop import accumulate
 from anyshape.lower.emit.loops.nest import nest
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext, Range
-from anyshape.lower.emit.windowed.copies import fill, fill_pads, prepare
+from anyshape.lower.emit.windowed.copies import bind_ends, fill, fill_pads, prepare
 from anyshape.lower.ir.dag import LoopVar, Reduction
 from anyshape.lower.ir.inline_values import neutral
 from anyshape.lower.llvm.builder import FunctionBuilder
@@ -64,6 +64,8 @@ def _emit_planes(ctx: KernelContext, scope: Scope, windows: Windows[Reduction], 
     staged, results = windows.staged, _PlaneResults(replace(ctx, lanes=lanes), scope, windows)
     planes = [v for v in results.stores[0].variables if v not in results.positions]
     copying = replace(ctx, lanes=lanes) if staged.moving[-1].step > 1 else ctx
+
+    bind_ends(copying, staged)
 
     def copied(carried: Sequence[Val]) -> list[Val]:
         fill(copying, staged, pads=False)
