@@ -127,17 +127,25 @@ class _CopiedRow:
         self.only_inside = self.is_plain and bool(self.bounds) and not pads and self.step == 1
 
     def emit(self, seen_nan: Sequence[Val]) -> list[Val]:
-        """Emits the row without its pads, if these are there already; else the first vectors, those inside, and the last."""
+        """Emits the row without its pads, if these are there already; else the first vectors, and what follows if it is longer."""
         if self.only_inside:
             return self.inside(seen_nan)
-        f, levels, count, (begin, end) = self.ctx.f, self.ctx.levels, self.at_once, self.staged.ends
-        first, seen = const(I64, count), self.end(begin, const(I64, 0), self.length, seen_nan)
+        f, count = self.ctx.f, self.at_once
+        seen = self.end(self.staged.ends[0], const(I64, 0), seen_nan)
+        with self.ctx.levels.when(f.compare("gt", self.length, count), seen) as more:
+            more.next(self.following(more.carried))
+        return [*more.results]
+
+    def following(self, seen_nan: Sequence[Val]) -> list[Val]:
+        """Emits the vectors inside of the bound, the last ones of the row, and what is left if there is no telling where these are."""
+        f, levels, count, end = self.ctx.f, self.ctx.levels, self.at_once, self.staged.ends[1]
+        first, seen = const(I64, count), [*seen_nan]
         if self.is_plain and end.variable in levels.level_of:
             last = levels.indices[end.variable]
             with levels.loop(first, last, count, seen) as whole, self.ctx.values.held(self.bounds):
                 whole.next(self.along(whole.index, [None] * self.step, whole.carried))
             with levels.when(f.compare("lt", last, self.length), whole.results) as rest:
-                rest.next(self.end(end, last, self.length, rest.carried))
+                rest.next(self.end(end, last, rest.carried))
             first, seen = f.add(last, count), [*rest.results]
         with levels.loop(first, self.length, count, seen) as iteration:
             masks = self.masks(f.sub(self.length, iteration.index))
@@ -145,7 +153,8 @@ class _CopiedRow:
         return [*iteration.results]
 
     def inside(self, seen_nan: Sequence[Val]) -> list[Val]:
-        """Emits the elements inside of the bound: whole vectors, of which the last overlaps the one before it, or what is less than one."""
+        """Emits the elements inside of the bound: whole vectors, of which the last overlaps the one before it, or what is less than one.
+        That is stored as a whole vector, over pads and rows that are still to be written."""
         f, levels, lanes, limit = self.ctx.f, self.ctx.levels, self.lanes, self.limit
         assert limit is not None
         with levels.at(self.depth):
@@ -156,8 +165,8 @@ class _CopiedRow:
         with self.ctx.values.held(self.bounds):
             with levels.loop(first, end, lanes, seen_nan) as iteration:
                 iteration.next(self.along(f.smin(iteration.index, final), [None], iteration.carried))
-            with levels.loop(end, stop, lanes, iteration.results) as rest:
-                rest.next(self.along(rest.index, [mask], rest.carried, only=True))
+            with levels.when(f.compare("lt", end, stop), iteration.results) as rest:
+                rest.next(self.along(end, [mask], rest.carried))
         return [*rest.results]
 
     @property
@@ -166,11 +175,11 @@ class _CopiedRow:
         bound = () if self.limit is None else (self.limit.index.offset, self.limit.extent)
         return self.ctx.levels.step_depth((self.staged.lengths[-1], *bound))
 
-    def along(self, index: Val, masks: Sequence[Val | None], seen_nan: Sequence[Val], only: bool = False) -> list[Val]:
-        """Emits vectors from an index on; `only` the lanes of the mask are stored, where what is beside them is there already."""
+    def along(self, index: Val, masks: Sequence[Val | None], seen_nan: Sequence[Val]) -> list[Val]:
+        """Emits vectors from an index on."""
         staged = self.staged
         self.ctx.levels.bind(staged.along[-1], index)
-        return self.vectors(staged.along[-1], index, staged.access, staged.value, masks, seen_nan, only)
+        return self.vectors(staged.along[-1], index, staged.access, staged.value, masks, seen_nan)
 
     def masks(self, left: Val) -> list[Val]:
         """Returns the masks of as many vectors as the step has remainders: lanes exist where elements are left, `left` of them."""
@@ -178,15 +187,14 @@ class _CopiedRow:
         count = f.convert("trunc", f.smin(left, self.step * lanes), I32)
         return [f.tail_mask(count, lanes, copy * lanes) for copy in range(self.step)]
 
-    def end(self, end: RowEnd, index: Val, length: Val, seen_nan: Sequence[Val]) -> list[Val]:
+    def end(self, end: RowEnd, index: Val, seen_nan: Sequence[Val]) -> list[Val]:
         """Emits the vectors at an end of the row, whose masks are the same for all rows."""
         levels = self.ctx.levels
         keys = [("masks", end.variable, self.lanes, copy) for copy in range(self.step)]
         masks = [mask for k in keys if (mask := levels.find(k)) is not None]
         if not masks:
-            depth = max(levels.level_of[end.variable], levels.step_depth((self.staged.lengths[-1],)))
-            with levels.at(depth):
-                emitted = self.masks(self.ctx.f.sub(length, index))
+            with levels.at(max(levels.level_of[end.variable], levels.step_depth((self.staged.lengths[-1],)))):
+                emitted = self.masks(self.ctx.f.sub(self.length, index))
                 masks = [levels.remember(k, mask) for k, mask in zip(keys, emitted, strict=True)]
         return self.vectors(end.variable, index, end.access, end.value, masks, seen_nan)
 
@@ -198,12 +206,11 @@ class _CopiedRow:
         value: DagNode,
         masks: Sequence[Val | None],
         seen_nan: Sequence[Val],
-        only: bool = False,
     ) -> list[Val]:
         """Stores vectors of the copy from an index on; returns `seen_nan` with what is NaN among them."""
         with self.ctx.values.along(Vector(along, self.lanes, tuple(masks))):
             values = [self.value(value, access, copy) for copy in range(self.step)]
-            self.store(values, index, masks[0] if only else None)
+            self.store(values, index)
         return [reduce(self.watched, values, seen) for seen in seen_nan]
 
     def watched(self, seen_nan: Val, value: Val) -> Val:
@@ -220,16 +227,13 @@ class _CopiedRow:
             value = f.select(f.splat(inside, self.lanes), value, f.splat(ctx.values.of(staged.outside), self.lanes))
         return elementwise.store_value(f, staged.tensor.dtype, value)
 
-    def store(self, values: list[Val], index: Val, mask: Val | None = None) -> None:
+    def store(self, values: list[Val], index: Val) -> None:
         """Stores all elements of one remainder, then all of the other."""
         ctx, f = self.ctx, self.ctx.f
         place = f.add(self.place, f.binary("udiv", index, const(I64, self.step)) if self.step > 1 else index)
         to = f.gep(ctx.memory.base(self.staged.tensor), place, self.element)
         if self.step == 1:
-            if mask is None:
-                f.store(values[0], to)
-            else:
-                f.masked_store(values[0], to, mask)
+            f.store(values[0], to)
             return
         plane = ctx.sizes.of(self.staged.plane)
         for remainder, each in enumerate(separated(f, values)):

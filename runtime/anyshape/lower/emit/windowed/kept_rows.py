@@ -21,7 +21,7 @@ from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.values.levels import Buffer
 from anyshape.lower.ir.dag import DagNode, LoopIndex, LoopVar, Operation, affine, walk
 from anyshape.lower.ir.stores import Store
-from anyshape.lower.llvm.types import I8, Val, const
+from anyshape.lower.llvm.types import I64, Val, const
 
 KEPT = 8
 """Cycles of a vector of what is kept: loading it takes one or two."""
@@ -31,13 +31,12 @@ _STEPPED = frozenset(("min", "max", "select", "lt", "le", "gt", "ge", "eq", "ne"
 
 @dataclass(frozen=True)
 class _KeptRow:
-    """A value along a row: its scratch, what it is computed of that varies with the row, and where that is for the row which is kept."""
+    """A value along a row: its scratch, what it is computed of that varies with the row, and where that is for the row in scratch."""
 
     node: DagNode
     buffer: Buffer
     parts: tuple[DagNode, ...]
     slots: tuple[Val, ...]
-    known: Val
 
 
 class KeptRows:
@@ -50,39 +49,38 @@ class KeptRows:
         for node in dict.fromkeys(n for s in stores for n in _values_of_rows(s.value, rows, self.last)):
             buffer = Buffer(ctx.memory.reserve(node.dtype, self.last.extent), affine([(self.last, 1)], 0), 1)
             parts = (*_parts(node, self.last),)
-            if not parts:
-                self._compute([node], [buffer])
-                ctx.levels.hold(node, buffer)
-                continue
             slots = tuple(ctx.f.alloca(elementwise.memory_type(p.dtype), 1) for p in parts)
-            known = ctx.f.alloca(I8, 1)
-            ctx.f.store(const(I8, 0), known)
-            self._rows.append(_KeptRow(node, buffer, parts, slots, known))
+            row = _KeptRow(node, buffer, parts, slots)
+            with ctx.levels.section():
+                for v in positions[:-1]:
+                    ctx.levels.bind(v, const(I64, 0))
+                self._compute(row, self._parts_of(row))
+            if parts:
+                self._rows.append(row)
+            else:
+                ctx.levels.hold(node, buffer)
 
     def begin_row(self) -> None:
-        """Emits the values of the row that is bound, where they are others than those of the row before."""
+        """Emits the values of the row that is bound, where they are others than those in scratch."""
+        f = self.ctx.f
         for row in self._rows:
-            self._begin(row)
+            parts = self._parts_of(row)
+            differ = (f.compare("ne", p, f.load(slot, p.type)) for p, slot in zip(parts, row.slots, strict=True))
+            with self.ctx.levels.when(reduce(f.or_, differ)):
+                self._compute(row, parts)
             self.ctx.levels.hold(row.node, row.buffer)
 
-    def _begin(self, row: _KeptRow) -> None:
-        ctx, f = self.ctx, self.ctx.f
-        parts = [elementwise.store_value(f, p.dtype, ctx.values.of(p)) for p in row.parts]
-        differ = [f.compare("ne", part, f.load(slot, part.type)) for part, slot in zip(parts, row.slots, strict=True)]
-        unknown = f.compare("eq", f.load(row.known, I8), 0)
-        with ctx.levels.when(reduce(f.or_, differ, unknown)):
-            for part, slot in zip(parts, row.slots, strict=True):
-                f.store(part, slot)
-            f.store(const(I8, 1), row.known)
-            self._compute([row.node], [row.buffer])
+    def _parts_of(self, row: _KeptRow) -> list[Val]:
+        return [elementwise.store_value(self.ctx.f, p.dtype, self.ctx.values.of(p)) for p in row.parts]
 
-    def _compute(self, nodes: Sequence[DagNode], buffers: Sequence[Buffer]) -> None:
-        nest(self.ctx, [self.last], partial(self._keep, nodes, buffers), vector=self.last, tiers=(1,))
+    def _compute(self, row: _KeptRow, parts: Sequence[Val]) -> None:
+        for part, slot in zip(parts, row.slots, strict=True):
+            self.ctx.f.store(part, slot)
+        nest(self.ctx, [self.last], partial(self._keep, row), vector=self.last, tiers=(1,))
 
-    def _keep(self, nodes: Sequence[DagNode], buffers: Sequence[Buffer]) -> None:
-        for node, buffer in zip(nodes, buffers, strict=True):
-            for copy in self.ctx.values.copies_of(node):
-                self.ctx.values.to_buffer(buffer, node, copy)
+    def _keep(self, row: _KeptRow) -> None:
+        for copy in self.ctx.values.copies_of(row.node):
+            self.ctx.values.to_buffer(row.buffer, row.node, copy)
 
 
 def _values_of_rows(root: DagNode, rows: frozenset[LoopVar], last: LoopVar) -> Iterator[DagNode]:
@@ -101,7 +99,12 @@ def _values_of_rows(root: DagNode, rows: frozenset[LoopVar], last: LoopVar) -> I
 
 def _is_kept(n: DagNode, rows: frozenset[LoopVar], last: LoopVar) -> bool:
     own = frozenset((last,))
-    if not isinstance(n, Operation) or not own <= n.domain <= rows | own or n.dtype.kind == "bool" or cost(n, own) < KEPT:
+    if (
+        not isinstance(n, Operation)
+        or not own <= n.domain <= rows | own
+        or n.dtype.kind == "bool"
+        or cost(n, own) < KEPT
+    ):
         return False
     if not all(isinstance(m, Operation | LoopIndex) for m in walk([n]) if m.domain):
         return False
