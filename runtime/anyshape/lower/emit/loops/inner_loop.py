@@ -18,6 +18,7 @@ from anyshape.lower.emit.loops.nest import Accumulators, flat, nest_carrying, sh
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.values.levels import Buffer
+from anyshape.lower.emit.values.quantisation import store_bytes
 from anyshape.lower.gemm import add_dot
 from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Operation, Reduction, affine, row_major, walk
 from anyshape.lower.ir.inline_values import neutral
@@ -201,6 +202,8 @@ def _iteration(
         out.append([accumulate(ctx, r, a, copy, r in watched) for copy, a in enumerate(accumulators)])
     for s in step.stores:
         at_once = 1 if _tested_by_vector(ctx, s.value) else len(values.copies)
+        if at_once > 1 and len(step.stores) == 1 and store_bytes(values, s.access, s.value, values.copies):
+            continue
         for first in values.copies[::at_once]:
             stored = [values.of(s.value, copy) for copy in range(first, first + at_once)]
             for copy, value in enumerate(stored, first):

@@ -24,6 +24,7 @@ from anyshape.lower.emit.values.levels import Buffer, Levels
 from anyshape.lower.emit.values.memory import Memory
 from anyshape.lower.emit.values.neighbours import Window, from_window
 from anyshape.lower.emit.values.positions import compared_lanes
+from anyshape.lower.emit.values.quantisation import byte_value, difference
 from anyshape.lower.emit.values.sizes import SizeTable
 from anyshape.lower.ir.dag import (
     Access,
@@ -162,6 +163,8 @@ class Values:
         if looked_up is not None:
             return looked_up
         lanes = compared_lanes(self, n, copy) if self.varies(n) else None
+        if lanes is None:
+            lanes = byte_value(self, n, copy) or difference(self, n, copy)
         if lanes is not None:
             return lanes
         wide = n.dtype.is_float and n.dtype.bits >= 32
