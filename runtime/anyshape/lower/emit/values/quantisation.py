@@ -9,22 +9,24 @@ In: nodes of the forms `cast(round_even(x) + zero)`, where the cast is to a byte
   the lowest integer, so that the largest floats have to be cut before.
 - Four vectors of integers become one of bytes by packing with saturation, twice, and one permutation.
 - An integer of few bits less a zero point is the difference of two floats whose mantissas end with them: adding its bits to those of
-  1.5 * 2 ** 23 takes any unit for integers, where a conversion takes one for floats.
+  1.5 * 2 ** 23 takes any unit for integers, where a conversion takes one for floats; or a permutation puts bytes there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from anyshape.dtypes import F32 as SINGLE
+from anyshape.dtypes import DType
 from anyshape.lower.analyse.magnitudes import is_short_integer, largest
-from anyshape.lower.ir.dag import Access, Constant, DagNode, Operation
+from anyshape.lower.ir.dag import Access, Constant, DagNode, Operation, walk
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.saturation import converts_to_nearest, nearest_integers, saturated_bytes, to_bytes
-from anyshape.lower.llvm.types import F32, I32, Val, const
+from anyshape.lower.llvm.types import F32, I8, I32, Val, const, const_vector
 
 if TYPE_CHECKING:
     from anyshape.lower.emit.values.value import Values
@@ -32,12 +34,18 @@ if TYPE_CHECKING:
 _BASE = 1.5 * 2**23
 """A float whose last bit is worth 1, as are those of all floats less than 2 ** 22 from it."""
 _BASE_BITS = 0x4B400000
+_UNSIGNED_BASE, _UNSIGNED_BASE_BITS = 2.0**23, 0x4B000000
+"""The same for what is not below 0: a byte of these bits is the integer."""
+_SIGN = 128
 _PLAIN_DIVISORS = 2.0**-60, 2.0**60
 """Divisors of which neither the reciprocal nor what is left of a division underflows, unless the quotient is next to 0."""
 _CUT = 2.0**30
 """A float that is an integer of 32 bits, and beyond all bytes with whatever zero point."""
 _TOGETHER = 4
 """Vectors of which one vector of bytes is made."""
+_ARITHMETIC = frozenset(("add", "sub", "mul", "div", "min", "max", "neg"))
+_MOST_ABREAST = 8
+"""Operations of which the values of four vectors are in registers together."""
 _INFINITE = 0x204
 """LLVM's number for the class of both infinities."""
 
@@ -86,7 +94,7 @@ def byte_value(values: Values, n: Operation, copy: int) -> Val | None:
     form = quantised_byte(n) if lanes and converts_to_nearest(values.f, lanes) else None
     if form is None:
         return None
-    return to_bytes(values.f, _integers(values, form, copy), _point(values, form), form.unsigned)
+    return to_bytes(values.f, _integers(values, form, [copy])[0], _point(values, form), form.unsigned)
 
 
 def store_bytes(values: Values, access: Access, n: DagNode, copies: range) -> bool:
@@ -97,10 +105,9 @@ def store_bytes(values: Values, access: Access, n: DagNode, copies: range) -> bo
     if access.address.coefficient(vector.variable) != 1 or not converts_to_nearest(values.f, vector.lanes):
         return False
     form = quantised_byte(n)
-    if form is None or values.levels.find((n, 0)) is not None:
+    if form is None or values.levels.find((n, 0)) is not None or values.is_looked_up(n):
         return False
-    integers = [_integers(values, form, copy) for copy in copies]
-    raw = saturated_bytes(values.f, integers, _point(values, form), form.unsigned)
+    raw = saturated_bytes(values.f, _integers(values, form, copies), _point(values, form), form.unsigned)
     values.f.store(raw, values.pointer(access.tensor, access.address), copies[0] * vector.lanes)
     return True
 
@@ -118,21 +125,33 @@ def _point(values: Values, form: QuantisedByte) -> Val | None:
     return known
 
 
-def _integers(values: Values, form: QuantisedByte, copy: int) -> Val:
+def _integers(values: Values, form: QuantisedByte, copies: Sequence[int]) -> list[Val]:
     f, lanes = values.f, values.lanes_of(True)
-    value = f.splat(_quotient(values, form.value, copy), lanes)
+    floats = [f.splat(value, lanes) for value in _quotients(values, form.value, copies)]
     if not form.bounded:
-        value = f.select(f.compare("gt", value, _CUT), _CUT, value)
-    return nearest_integers(f, value)
+        floats = [f.select(f.compare("gt", value, _CUT), _CUT, value) for value in floats]
+    return [nearest_integers(f, value) for value in floats]
 
 
-def _quotient(values: Values, n: DagNode, copy: int) -> Val:
-    """A value, or instead of a quotient by a number what is rounded to the same integer."""
+def _quotients(values: Values, n: DagNode, copies: Sequence[int]) -> list[Val]:
+    """The values of several vectors, or instead of a quotient by a number what is rounded to the same integer."""
     match n:
         case Operation("div", (dividend, Constant(number))) if values.f.target.fma and _is_plain(number):
-            if values.levels.find((n, copy)) is None and dividend.dtype == SINGLE:
-                return _corrected(values.f, values.of(dividend, copy), float(number), largest(n) is not None)
-    return values.of(n, copy)
+            if values.levels.find((n, copies[0])) is None and dividend.dtype == SINGLE:
+                dividends = _abreast(values, dividend, copies)
+                return _corrected(values.f, dividends, float(number), largest(n) is not None)
+    return _abreast(values, n, copies)
+
+
+def _abreast(values: Values, n: DagNode, copies: Sequence[int]) -> list[Val]:
+    """The values of several vectors, an operation of all of them after the other: instructions of one vector wait for each other, and one
+    vector after the other takes a tenth longer."""
+    steps = [m for m in walk([n]) if isinstance(m, Operation) and m.dtype == SINGLE and m.name in _ARITHMETIC]
+    if len(steps) <= _MOST_ABREAST:
+        for m in steps:
+            for copy in copies if values.varies(m) else ():
+                values.of(m, copy)
+    return [values.of(n, copy) for copy in copies]
 
 
 def _is_plain(divisor: float) -> bool:
@@ -140,15 +159,18 @@ def _is_plain(divisor: float) -> bool:
     return least <= abs(divisor) <= most
 
 
-def _corrected(f: FunctionBuilder, a: Val, divisor: float, is_finite: bool) -> Val:
-    reciprocal = const(a.type, float(np.float32(1) / np.float32(divisor)))
-    product = f.mul(a, reciprocal)
-    rest = f.fma(product, const(a.type, -divisor), a)
-    quotient = f.fma(rest, reciprocal, product)
+def _corrected(f: FunctionBuilder, dividends: Sequence[Val], divisor: float, is_finite: bool) -> list[Val]:
+    reciprocal = float(np.float32(1) / np.float32(divisor))
+    products = [f.mul(a, reciprocal) for a in dividends]
+    rests = [f.fma(product, -divisor, a) for product, a in zip(products, dividends, strict=True)]
+    quotients = [f.fma(rest, reciprocal, product) for rest, product in zip(rests, products, strict=True)]
     if is_finite:
-        return quotient
-    infinite = f.call_intrinsic("llvm.is.fpclass", a.type.as_mask(), [product, const(I32, _INFINITE)], a.type.suffix)
-    return f.select(infinite, product, quotient)
+        return quotients
+    return [f.select(_is_infinite(f, p), p, quotient) for p, quotient in zip(products, quotients, strict=True)]
+
+
+def _is_infinite(f: FunctionBuilder, a: Val) -> Val:
+    return f.call_intrinsic("llvm.is.fpclass", a.type.as_mask(), [a, const(I32, _INFINITE)], a.type.suffix)
 
 
 def difference(values: Values, n: Operation, copy: int) -> Val | None:
@@ -162,14 +184,27 @@ def difference(values: Values, n: Operation, copy: int) -> Val | None:
             and is_short_integer(point)
             and values.varies(number)
         ):
-            if values.varies(point) or values.levels.depth(less) >= values.levels.depth(number):
+            depth = values.levels.depth(less)
+            if values.varies(point) or depth >= values.levels.depth(number):
                 return None
-            f, key = values.f, ("base", less)
-            base = values.levels.find(key)
-            if base is None:
-                with values.levels.at(values.levels.depth(less)):
-                    base = values.levels.remember(key, f.add(values.of(less), _BASE))
-            wide = f.convert("zext" if number.dtype.kind == "uint" else "sext", values.of(number, copy), I32)
-            moved = f.bitcast(f.add(wide, _BASE_BITS), F32.vector(lanes))
-            return f.sub(moved, f.splat(base, lanes))
+            moved, base = _beside_base(values.f, values.of(number, copy), number.dtype)
+            key = ("base", less, base)
+            known = values.levels.find(key)
+            if known is None:
+                with values.levels.at(depth):
+                    known = values.levels.remember(key, values.f.add(values.of(less), base))
+            return values.f.sub(moved, values.f.splat(known, lanes))
     return None
+
+
+def _beside_base(f: FunctionBuilder, number: Val, dtype: DType) -> tuple[Val, float]:
+    """Floats that are integers more than a base of which the last bit is worth 1; and the base."""
+    lanes, unsigned = number.type.lanes, dtype.kind == "uint"
+    if not (dtype.bits == 8 and f.target.permutes_bytes and 4 * lanes == f.target.vector_bytes):
+        wide = f.convert("zext" if unsigned else "sext", number, I32)
+        return f.bitcast(f.add(wide, _BASE_BITS), F32.vector(lanes)), _BASE
+    code = number if unsigned else f.xor(number, _SIGN)
+    bytes_ = f.shuffle(code, None, [lane if lane < lanes else -1 for lane in range(4 * lanes)])
+    frame = const_vector(I8, [*_UNSIGNED_BASE_BITS.to_bytes(4, "little")] * lanes)
+    placed = [lane // 4 if lane % 4 == 0 else 4 * lanes + lane for lane in range(4 * lanes)]
+    return f.bitcast(f.shuffle(bytes_, frame, placed), F32.vector(lanes)), _UNSIGNED_BASE + (0 if unsigned else _SIGN)

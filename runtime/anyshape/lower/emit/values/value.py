@@ -187,10 +187,18 @@ class Values:
             value, other = self.f.splat(value, lanes), self.f.splat(other, lanes)
         return self.f.select(inside, value, other)
 
+    def is_looked_up(self, n: DagNode) -> bool:
+        """Whether a value is looked up in a table of all bytes."""
+        return self.f.target.permutes_bytes and isinstance(n, Operation) and self._byte_function(n) is not None
+
+    def _byte_function(self, n: Operation) -> byte_tables.ByteFunction | None:
+        function = byte_tables.byte_function(n)
+        return None if function is None or any(self.levels.depth(m) > 0 for m in function.fixed) else function
+
     def _looked_up(self, n: Operation, copy: int) -> Val | None:
         """The value from a table of all bytes, if it is a function of one."""
-        function = byte_tables.byte_function(n)
-        if function is None or any(self.levels.depth(m) > 0 for m in function.fixed):
+        function = self._byte_function(n)
+        if function is None:
             return None
         keys = [("byte table", n, k) for k in range(byte_tables.PARTS)]
         table = [part for k in keys if (part := self.levels.find(k)) is not None]
