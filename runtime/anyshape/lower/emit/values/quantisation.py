@@ -23,7 +23,7 @@ import numpy as np
 from anyshape.dtypes import F32 as SINGLE
 from anyshape.dtypes import DType
 from anyshape.lower.analyse.magnitudes import is_short_integer, largest
-from anyshape.lower.ir.dag import Access, Constant, DagNode, Operation, walk
+from anyshape.lower.ir.dag import Access, Constant, DagNode, Operation
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.saturation import converts_to_nearest, nearest_integers, saturated_bytes, to_bytes
 from anyshape.lower.llvm.types import F32, I8, I32, Val, const, const_vector
@@ -146,12 +146,26 @@ def _quotients(values: Values, n: DagNode, copies: Sequence[int]) -> list[Val]:
 def _abreast(values: Values, n: DagNode, copies: Sequence[int]) -> list[Val]:
     """The values of several vectors, an operation of all of them after the other: instructions of one vector wait for each other, and one
     vector after the other takes a tenth longer."""
-    steps = [m for m in walk([n]) if isinstance(m, Operation) and m.dtype == SINGLE and m.name in _ARITHMETIC]
+    steps = _arithmetic(n)
     if len(steps) <= _MOST_ABREAST:
         for m in steps:
             for copy in copies if values.varies(m) else ():
                 values.of(m, copy)
     return [values.of(n, copy) for copy in copies]
+
+
+def _arithmetic(n: DagNode) -> list[Operation]:
+    """The operations of f32 that a value is computed by, of each other's results, operands first."""
+    steps: dict[Operation, None] = {}
+
+    def visit(m: DagNode) -> None:
+        if isinstance(m, Operation) and m not in steps and m.dtype == SINGLE and m.name in _ARITHMETIC:
+            for a in m.args:
+                visit(a)
+            steps[m] = None
+
+    visit(n)
+    return [*steps]
 
 
 def _is_plain(divisor: float) -> bool:
