@@ -14,6 +14,7 @@ MOST_BITS = 16
 """Bits of integers that f32 hold exactly, and sums of some of them, too."""
 _ROUNDED = 1 + 2.0**-20
 """What one rounding makes of a bound, at most."""
+_BOUNDED = frozenset(("cast", "add", "sub", "mul", "div", "neg", "abs", "round_even"))
 _BEYOND = 2.0**100
 """Larger bounds are none: what is computed of such numbers may be infinite."""
 
@@ -25,21 +26,31 @@ def is_short_integer(n: DagNode) -> bool:
 
 def largest(n: DagNode) -> float | None:
     """The most that the magnitude of a value may be; None if it may be infinite or NaN, or nothing is known."""
-    bound = _bound(n)
-    return bound if bound is not None and bound <= _BEYOND else None
+    bounds: dict[DagNode, float | None] = {}
+
+    def bound_of(m: DagNode) -> float | None:
+        if m not in bounds:
+            bound = _bound(m, [bound_of(a) for a in m.args] if _is_bounded(m) and isinstance(m, Operation) else [])
+            bounds[m] = bound if bound is not None and bound <= _BEYOND else None
+        return bounds[m]
+
+    return bound_of(n)
 
 
-def _bound(n: DagNode) -> float | None:
+def _is_bounded(n: DagNode) -> bool:
+    """Whether an operation is one whose results are bounded if its operands are."""
+    return isinstance(n, Operation) and n.dtype == F32 and n.name in _BOUNDED
+
+
+def _bound(n: DagNode, operands: list[float | None]) -> float | None:
     match n:
         case Constant(number):
             return abs(float(number)) if math.isfinite(number) else None
         case Load() if is_short_integer(n):
             return 2.0**n.dtype.bits
-        case Operation("cast", (value,)) if n.dtype == F32:
-            return largest(value)
-        case Operation("add" | "sub" | "mul" | "div" | "neg" | "abs" | "round_even" as name, args) if n.dtype == F32:
-            bounds = [largest(a) for a in args]
-            return _of(name, args, [b for b in bounds if b is not None]) if None not in bounds else None
+        case Operation(name, args) if _is_bounded(n):
+            bounds = [b for b in operands if b is not None]
+            return _of(name, args, bounds) if len(bounds) == len(operands) else None
     return None
 
 

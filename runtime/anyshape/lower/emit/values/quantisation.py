@@ -3,8 +3,9 @@
 In: nodes of the forms `cast(round_even(x) + zero)`, where the cast is to a byte, and `cast(byte) - cast(zero)`. Out: their values.
 
 - A quotient by a number that is then rounded to an integer is a product with the reciprocal and two multiply-adds, which correct it: a
-  division of a vector takes several times as long. The correction gives the quotient's own rounding (P. Markstein) where nothing
-  underflows; where something does, the integer is 0 either way. An infinite product is left as it is.
+  division of a vector takes several times as long. The correction gives the quotient's own rounding for all divisors but those whose bits
+  are all ones (P. Markstein), where nothing underflows; where something does, the integer is 0 either way. An infinite product is left as
+  it is.
 - Rounding and the conversion to an integer are one instruction, and the zero point is added to integers. What is beyond 32 bits becomes
   the lowest integer, so that the largest floats have to be cut before.
 - Four vectors of integers become one of bytes by packing with saturation, twice, and one permutation.
@@ -14,6 +15,7 @@ In: nodes of the forms `cast(round_even(x) + zero)`, where the cast is to a byte
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -36,9 +38,10 @@ _BASE = 1.5 * 2**23
 _BASE_BITS = 0x4B400000
 _UNSIGNED_BASE, _UNSIGNED_BASE_BITS = 2.0**23, 0x4B000000
 """The same for what is not below 0: a byte of these bits is the integer."""
-_SIGN = 128
 _PLAIN_DIVISORS = 2.0**-60, 2.0**60
 """Divisors of which neither the reciprocal nor what is left of a division underflows, unless the quotient is next to 0."""
+_ALL_ONES = 1 - 2.0**-24
+"""The largest float below 1: of divisors with its bits some quotients are rounded otherwise."""
 _CUT = 2.0**30
 """A float that is an integer of 32 bits, and beyond all bytes with whatever zero point."""
 _TOGETHER = 4
@@ -170,7 +173,7 @@ def _arithmetic(n: DagNode) -> list[Operation]:
 
 def _is_plain(divisor: float) -> bool:
     least, most = _PLAIN_DIVISORS
-    return least <= abs(divisor) <= most
+    return least <= abs(divisor) <= most and math.frexp(abs(divisor))[0] != _ALL_ONES
 
 
 def _corrected(f: FunctionBuilder, dividends: Sequence[Val], divisor: float, is_finite: bool) -> list[Val]:
@@ -214,11 +217,10 @@ def difference(values: Values, n: Operation, copy: int) -> Val | None:
 def _beside_base(f: FunctionBuilder, number: Val, dtype: DType) -> tuple[Val, float]:
     """Floats that are integers more than a base of which the last bit is worth 1; and the base."""
     lanes, unsigned = number.type.lanes, dtype.kind == "uint"
-    if not (dtype.bits == 8 and f.target.permutes_bytes and 4 * lanes == f.target.vector_bytes):
+    if not (unsigned and dtype.bits == 8 and f.target.permutes_bytes and 4 * lanes == f.target.vector_bytes):
         wide = f.convert("zext" if unsigned else "sext", number, I32)
         return f.bitcast(f.add(wide, _BASE_BITS), F32.vector(lanes)), _BASE
-    code = number if unsigned else f.xor(number, _SIGN)
-    bytes_ = f.shuffle(code, None, [lane if lane < lanes else -1 for lane in range(4 * lanes)])
+    code = f.shuffle(number, None, [lane if lane < lanes else -1 for lane in range(4 * lanes)])
     frame = const_vector(I8, [*_UNSIGNED_BASE_BITS.to_bytes(4, "little")] * lanes)
     placed = [lane // 4 if lane % 4 == 0 else 4 * lanes + lane for lane in range(4 * lanes)]
-    return f.bitcast(f.shuffle(bytes_, frame, placed), F32.vector(lanes)), _UNSIGNED_BASE + (0 if unsigned else _SIGN)
+    return f.bitcast(f.shuffle(code, frame, placed), F32.vector(lanes)), _UNSIGNED_BASE
