@@ -203,7 +203,7 @@ def _planned(dag: Dag, stores: list[Store], constants: Mapping[Tensor, NDArray[A
             return replace(plan(stores), windows=windows)
     scope = _by_lookups(dag, stores)
     sums = with_byte_sums(dag, stores, QuantisationConstants.among(constants).scales)
-    if sums is None or scope.usual is not None:
+    if sums is None or scope.usual is not None or any(dims.le(n, MOST) is False for n in sums.counts):
         return scope
     integers = _by_lookups(dag, [*sums.stores])
     most = tuple((n, MOST) for n in sums.counts if dims.le(n, MOST) is not True)

@@ -46,7 +46,7 @@ class KeptRows:
         self.ctx, self.last = ctx, positions[-1]
         rows = frozenset(positions[:-1])
         self._rows: list[_KeptRow] = []
-        for node in dict.fromkeys(n for s in stores for n in _values_of_rows(s.value, rows, self.last)):
+        for node in dict.fromkeys(n for s in stores for n in values_of_rows(s.value, rows, self.last)):
             buffer = Buffer(ctx.memory.reserve(node.dtype, self.last.extent), affine([(self.last, 1)], 0), 1)
             parts = (*_parts(node, self.last),)
             slots = tuple(ctx.f.alloca(elementwise.memory_type(p.dtype), 1) for p in parts)
@@ -83,7 +83,7 @@ class KeptRows:
             self.ctx.values.to_buffer(row.buffer, row.node, copy)
 
 
-def _values_of_rows(root: DagNode, rows: frozenset[LoopVar], last: LoopVar) -> Iterator[DagNode]:
+def values_of_rows(root: DagNode, rows: frozenset[LoopVar], last: LoopVar) -> Iterator[DagNode]:
     """The largest values that vary along a row, with rows in steps at most and with nothing else, and that take long enough."""
     stack, seen = [root], set[DagNode]()
     while stack:
