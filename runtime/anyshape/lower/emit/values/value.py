@@ -42,7 +42,7 @@ from anyshape.lower.ir.dag import (
     walk,
 )
 from anyshape.lower.ir.padded import PaddedLoad, is_zero, padded_load
-from anyshape.lower.llvm.gathering import every, pick
+from anyshape.lower.llvm.gathering import every, every_existing, masks_elements, pick
 from anyshape.lower.llvm.types import I8, I32, I64, Val, const, const_vector
 from anyshape.lower.llvm.vecmath import exp
 
@@ -397,11 +397,13 @@ class Values:
         if (
             isinstance(step, int)
             and step in CLOSE
-            and mask is None
+            and (mask is None or masks_elements(f, type_))
             and not any(self.varies(n) for n, _ in access.address.lets)
         ):
             first = f.gep(pointer, f.mul(self.levels.indices[self.vector.variable], step), element)
-            return elementwise.load_value(f, access.tensor.dtype, every(f, first, type_, step, copy * lanes * step))
+            at = copy * lanes * step
+            raw = every(f, first, type_, step, at) if mask is None else every_existing(f, first, type_, step, mask, at)
+            return elementwise.load_value(f, access.tensor.dtype, raw)
         window = self.windows.get((access, copy))
         if window is not None:
             return elementwise.load_value(f, access.tensor.dtype, from_window(f, window, pointer, type_))
