@@ -68,16 +68,17 @@ def nearest_integers(f: FunctionBuilder, a: Val) -> Val:
     return f.call_intrinsic(f"llvm.x86.{name}", result, arguments)
 
 
-def to_bytes(f: FunctionBuilder, a: Val, point: Val | None, unsigned: bool) -> Val:
-    """Bytes of a vector of integers of 32 bits and a point of at most 8 that is added to each."""
-    low, high = _ends_of_bytes(unsigned)
-    if point is None:
-        return f.convert("trunc", f.smin(f.smax(a, low), high), I8)
-    least, most = (f.splat(f.sub(end, point), a.type.lanes) for end in (const(I32, low), const(I32, high)))
-    return f.convert("trunc", f.add(f.smin(f.smax(a, least), most), f.splat(point, a.type.lanes)), I8)
+def to_bytes(f: FunctionBuilder, a: Val, point: Val | None, unsigned: bool, are_cut: bool = False) -> Val:
+    """Bytes of a vector of integers of 32 bits and a point of at most 8 that is added to each; `are_cut`: those sums are in range."""
+    low, high = ends_of_bytes(unsigned)
+    least, most = const(I32, low), const(I32, high)
+    if not are_cut:
+        ends = [f.splat(end if point is None else f.sub(end, point), a.type.lanes) for end in (least, most)]
+        a = f.smin(f.smax(a, ends[0]), ends[1])
+    return f.convert("trunc", a if point is None else f.add(a, f.splat(point, a.type.lanes)), I8)
 
 
-def _ends_of_bytes(unsigned: bool) -> tuple[int, int]:
+def ends_of_bytes(unsigned: bool) -> tuple[int, int]:
     return (0, 255) if unsigned else (-128, 127)
 
 

@@ -2,12 +2,11 @@
 
 In: nodes of the forms `cast(round_even(x) + zero)`, where the cast is to a byte, and `cast(byte) - cast(zero)`. Out: their values.
 
-- A quotient by a number that is then rounded to an integer is a product with the reciprocal and two multiply-adds, which correct it: a
-  division of a vector takes several times as long. The correction gives the quotient's own rounding for all divisors but those whose bits
-  are all ones (P. Markstein), where nothing underflows; where something does, the integer is 0 either way. An infinite product is left as
-  it is.
-- Rounding and the conversion to an integer are one instruction, and the zero point is added to integers. What is beyond 32 bits becomes
-  the lowest integer, so that the largest floats have to be cut before.
+- A quotient by a positive number that is then rounded to an integer is a product with the reciprocal and two multiply-adds, which correct
+  it: a division of a vector takes several times as long. The correction gives the quotient's own rounding for all divisors but those
+  whose bits are all ones (P. Markstein), where nothing underflows; where something does, the integer is 0 either way.
+- Floats are cut to what becomes a byte of the range before they are divided, unless they are known to be no larger than integers of 32
+  bits. Then rounding and the conversion to an integer are one instruction, and the zero point is added to integers.
 - Four vectors of integers become one of bytes by packing with saturation, twice, and one permutation.
 - An integer of few bits less a zero point is the difference of two floats whose mantissas end with them: adding its bits to those of
   1.5 * 2 ** 23 takes any unit for integers, where a conversion takes one for floats; or a permutation puts bytes there.
@@ -23,11 +22,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from anyshape.dtypes import F32 as SINGLE
-from anyshape.dtypes import DType
 from anyshape.lower.analyse.magnitudes import is_short_integer, largest
-from anyshape.lower.ir.dag import Access, Constant, DagNode, Operation
+from anyshape.lower.ir.dag import Access, Constant, DagNode, Load, Operation
 from anyshape.lower.llvm.builder import FunctionBuilder
-from anyshape.lower.llvm.saturation import converts_to_nearest, nearest_integers, saturated_bytes, to_bytes
+from anyshape.lower.llvm.saturation import (
+    converts_to_nearest,
+    ends_of_bytes,
+    nearest_integers,
+    saturated_bytes,
+    to_bytes,
+)
 from anyshape.lower.llvm.types import F32, I8, I32, Val, const, const_vector
 
 if TYPE_CHECKING:
@@ -42,15 +46,13 @@ _PLAIN_DIVISORS = 2.0**-60, 2.0**60
 """Divisors of which neither the reciprocal nor what is left of a division underflows, unless the quotient is next to 0."""
 _ALL_ONES = 1 - 2.0**-24
 """The largest float below 1: of divisors with its bits some quotients are rounded otherwise."""
-_CUT = 2.0**30
-"""A float that is an integer of 32 bits, and beyond all bytes with whatever zero point."""
+_SAFE = 2.0**30
+"""The largest bound of floats that are converted to integers of 32 bits as they are."""
 _TOGETHER = 4
 """Vectors of which one vector of bytes is made."""
 _ARITHMETIC = frozenset(("add", "sub", "mul", "div", "min", "max", "neg"))
 _MOST_ABREAST = 8
 """Operations of which the values of four vectors are in registers together."""
-_INFINITE = 0x204
-"""LLVM's number for the class of both infinities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +66,11 @@ class QuantisedByte:
     @property
     def bounded(self) -> bool:
         most = largest(self.value)
-        return most is not None and most <= _CUT
+        return most is not None and most <= _SAFE
 
 
 def quantised_byte(n: DagNode) -> QuantisedByte | None:
-    """The form of a byte that is a rounded float. NaN gives 0, which is an end of the range only without a sign."""
+    """The form of a byte that is a rounded float."""
     if not (
         isinstance(n, Operation)
         and n.name == "cast"
@@ -87,8 +89,7 @@ def quantised_byte(n: DagNode) -> QuantisedByte | None:
             pass
         case _:
             return None
-    form = QuantisedByte(value, point, n.dtype.kind == "uint")
-    return form if value.dtype == SINGLE and (form.unsigned or form.bounded) else None
+    return QuantisedByte(value, point, n.dtype.kind == "uint") if value.dtype == SINGLE else None
 
 
 def byte_value(values: Values, n: Operation, copy: int) -> Val | None:
@@ -97,7 +98,8 @@ def byte_value(values: Values, n: Operation, copy: int) -> Val | None:
     form = quantised_byte(n) if lanes and converts_to_nearest(values.f, lanes) else None
     if form is None:
         return None
-    return to_bytes(values.f, _integers(values, form, [copy])[0], _point(values, form), form.unsigned)
+    (integers,) = _integers(values, form, [copy])
+    return to_bytes(values.f, integers, _point(values, form), form.unsigned, are_cut=not form.bounded)
 
 
 def store_bytes(values: Values, access: Access, n: DagNode, copies: range) -> bool:
@@ -129,21 +131,48 @@ def _point(values: Values, form: QuantisedByte) -> Val | None:
 
 
 def _integers(values: Values, form: QuantisedByte, copies: Sequence[int]) -> list[Val]:
+    """The rounded values of several vectors; those beyond what becomes a byte may be others that are."""
     f, lanes = values.f, values.lanes_of(True)
-    floats = [f.splat(value, lanes) for value in _quotients(values, form.value, copies)]
+    value, divisor = _dividend(values, form.value, copies)
+    floats = [f.splat(v, lanes) for v in _abreast(values, value, copies)]
     if not form.bounded:
-        floats = [f.select(f.compare("gt", value, _CUT), _CUT, value) for value in floats]
-    return [nearest_integers(f, value) for value in floats]
+        ends = _ends(values, form, 1.0 if divisor is None else divisor)
+        floats = [_cut(f, v, *(f.splat(end, lanes) for end in ends), nan_is_zero=not form.unsigned) for v in floats]
+    if divisor is not None:
+        floats = _corrected(f, floats, divisor)
+    return [nearest_integers(f, v) for v in floats]
 
 
-def _quotients(values: Values, n: DagNode, copies: Sequence[int]) -> list[Val]:
-    """The values of several vectors, or instead of a quotient by a number what is rounded to the same integer."""
+def _dividend(values: Values, n: DagNode, copies: Sequence[int]) -> tuple[DagNode, float | None]:
+    """What a quotient divides, and the number by which it does; the value itself and None if it is no quotient by a plain number."""
     match n:
         case Operation("div", (dividend, Constant(number))) if values.f.target.fma and _is_plain(number):
             if values.levels.find((n, copies[0])) is None and dividend.dtype == SINGLE:
-                dividends = _abreast(values, dividend, copies)
-                return _corrected(values.f, dividends, float(number), largest(n) is not None)
-    return _abreast(values, n, copies)
+                return dividend, float(number)
+    return n, None
+
+
+def _ends(values: Values, form: QuantisedByte, unit: float) -> tuple[Val, Val, Val]:
+    """The least and the largest value, as multiples of a unit, that become other bytes than all below and above; and one that becomes 0."""
+    f, point = values.f, _point(values, form)
+    low, high = ends_of_bytes(form.unsigned)
+    if point is None:
+        return const(F32, low * unit), const(F32, high * unit), const(F32, 0.0)
+    keys = [("ends", form.point, form.unsigned, unit, which) for which in range(3)]
+    known = [end for k in keys if (end := values.levels.find(k)) is not None]
+    if not known:
+        with values.levels.at(values.levels.depth(form.point)):
+            whole = (f.convert("sitofp", f.sub(const(I32, end), point), F32) for end in (low, high, 0))
+            known = [values.levels.remember(k, f.mul(v, unit)) for k, v in zip(keys, whole, strict=True)]
+    least, most, zero = known
+    return least, most, zero
+
+
+def _cut(f: FunctionBuilder, a: Val, least: Val, most: Val, zero: Val, nan_is_zero: bool) -> Val:
+    """Cuts floats to a range; NaN becomes the least, or what becomes 0."""
+    cut = f.select(f.compare("gt", a, least), a, least)
+    cut = f.select(f.compare("lt", cut, most), cut, most)
+    return f.select(f.fcmp("uno", a, a), zero, cut) if nan_is_zero else cut
 
 
 def _abreast(values: Values, n: DagNode, copies: Sequence[int]) -> list[Val]:
@@ -173,21 +202,15 @@ def _arithmetic(n: DagNode) -> list[Operation]:
 
 def _is_plain(divisor: float) -> bool:
     least, most = _PLAIN_DIVISORS
-    return least <= abs(divisor) <= most and math.frexp(abs(divisor))[0] != _ALL_ONES
+    return least <= divisor <= most and math.frexp(divisor)[0] != _ALL_ONES
 
 
-def _corrected(f: FunctionBuilder, dividends: Sequence[Val], divisor: float, is_finite: bool) -> list[Val]:
+def _corrected(f: FunctionBuilder, dividends: Sequence[Val], divisor: float) -> list[Val]:
+    """Quotients by a plain number."""
     reciprocal = float(np.float32(1) / np.float32(divisor))
     products = [f.mul(a, reciprocal) for a in dividends]
     rests = [f.fma(product, -divisor, a) for product, a in zip(products, dividends, strict=True)]
-    quotients = [f.fma(rest, reciprocal, product) for rest, product in zip(rests, products, strict=True)]
-    if is_finite:
-        return quotients
-    return [f.select(_is_infinite(f, p), p, quotient) for p, quotient in zip(products, quotients, strict=True)]
-
-
-def _is_infinite(f: FunctionBuilder, a: Val) -> Val:
-    return f.call_intrinsic("llvm.is.fpclass", a.type.as_mask(), [a, const(I32, _INFINITE)], a.type.suffix)
+    return [f.fma(rest, reciprocal, product) for rest, product in zip(rests, products, strict=True)]
 
 
 def difference(values: Values, n: Operation, copy: int) -> Val | None:
@@ -204,7 +227,7 @@ def difference(values: Values, n: Operation, copy: int) -> Val | None:
             depth = values.levels.depth(less)
             if values.varies(point) or depth >= values.levels.depth(number):
                 return None
-            moved, base = _beside_base(values.f, values.of(number, copy), number.dtype)
+            moved, base = _beside_base(values.f, values.of(number, copy), number)
             key = ("base", less, base)
             known = values.levels.find(key)
             if known is None:
@@ -214,10 +237,12 @@ def difference(values: Values, n: Operation, copy: int) -> Val | None:
     return None
 
 
-def _beside_base(f: FunctionBuilder, number: Val, dtype: DType) -> tuple[Val, float]:
-    """Floats that are integers more than a base of which the last bit is worth 1; and the base."""
-    lanes, unsigned = number.type.lanes, dtype.kind == "uint"
-    if not (unsigned and dtype.bits == 8 and f.target.permutes_bytes and 4 * lanes == f.target.vector_bytes):
+def _beside_base(f: FunctionBuilder, number: Val, n: DagNode) -> tuple[Val, float]:
+    """Floats that are integers more than a base of which the last bit is worth 1; and the base. Bytes of memory are permuted; those that
+    are computed are integers of 32 bits before."""
+    lanes, unsigned = number.type.lanes, n.dtype.kind == "uint"
+    permuted = isinstance(n, Load) and f.target.permutes_bytes and 4 * lanes == f.target.vector_bytes
+    if not (permuted and unsigned and n.dtype.bits == 8):
         wide = f.convert("zext" if unsigned else "sext", number, I32)
         return f.bitcast(f.add(wide, _BASE_BITS), F32.vector(lanes)), _BASE
     code = f.shuffle(number, None, [lane if lane < lanes else -1 for lane in range(4 * lanes)])
