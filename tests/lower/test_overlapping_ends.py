@@ -102,7 +102,7 @@ GATHERS = "masked.gather"
 
 
 def test_which_elements_are_gathered() -> None:
-    """Those of larger steps, and those of which a masked load would be one load each."""
+    """Elements of larger steps are gathered, and elements of which a masked load would be one load each."""
     target = host_target()
     assert GATHERS not in lower_group(in_place(), target).text
     assert GATHERS not in lower_group(in_place(), target.limited("avx2")).text

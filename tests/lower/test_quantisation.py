@@ -40,7 +40,7 @@ def text_of(group: Group, level: str = "avx512") -> str:
 
 @pytest.mark.parametrize("dtype", ["u8", "i8"])
 def test_which_quotients_are_products(dtype: str) -> None:
-    """By a positive number that is not next to the ends of the range of floats."""
+    """A quotient is a product if it is by a positive number that is not next to the ends of the range of floats."""
     of = "f32" if dtype == "u8" else "i16"
     assert " fdiv " not in text_of(quantised(dtype, of=of))
     assert " fdiv " not in text_of(quantised(dtype))

@@ -41,7 +41,7 @@ _BASE = 1.5 * 2**23
 """A float whose last bit is worth 1, as are those of all floats less than 2 ** 22 from it."""
 _BASE_BITS = 0x4B400000
 _UNSIGNED_BASE, _UNSIGNED_BASE_BITS = 2.0**23, 0x4B000000
-"""The same for what is not below 0: a byte of these bits is the integer."""
+"""The base of integers that are not below 0, of whose bits a byte is the integer."""
 _PLAIN_DIVISORS = 2.0**-60, 2.0**60
 """Divisors of which neither the reciprocal nor what is left of a division underflows, unless the quotient is next to 0."""
 _ALL_ONES = 1 - 2.0**-24
@@ -136,8 +136,8 @@ def _integers(values: Values, form: QuantisedByte, copies: Sequence[int]) -> lis
     value, divisor = _dividend(values, form.value, copies)
     floats = [f.splat(v, lanes) for v in _abreast(values, value, copies)]
     if not form.bounded:
-        ends = _ends(values, form, 1.0 if divisor is None else divisor)
-        floats = [_cut(f, v, *(f.splat(end, lanes) for end in ends), nan_is_zero=not form.unsigned) for v in floats]
+        least, most, zero = (f.splat(end, lanes) for end in _ends(values, form, 1.0 if divisor is None else divisor))
+        floats = [_cut(f, v, least, most, least if form.unsigned else zero) for v in floats]
     if divisor is not None:
         floats = _corrected(f, floats, divisor)
     return [nearest_integers(f, v) for v in floats]
@@ -156,7 +156,7 @@ def _ends(values: Values, form: QuantisedByte, unit: float) -> tuple[Val, Val, V
     """The least and the largest value, as multiples of a unit, that become other bytes than all below and above; and one that becomes 0."""
     f, point = values.f, _point(values, form)
     low, high = ends_of_bytes(form.unsigned)
-    if point is None:
+    if point is None or form.point is None:
         return const(F32, low * unit), const(F32, high * unit), const(F32, 0.0)
     keys = [("ends", form.point, form.unsigned, unit, which) for which in range(3)]
     known = [end for k in keys if (end := values.levels.find(k)) is not None]
@@ -168,11 +168,11 @@ def _ends(values: Values, form: QuantisedByte, unit: float) -> tuple[Val, Val, V
     return least, most, zero
 
 
-def _cut(f: FunctionBuilder, a: Val, least: Val, most: Val, zero: Val, nan_is_zero: bool) -> Val:
-    """Cuts floats to a range; NaN becomes the least, or what becomes 0."""
+def _cut(f: FunctionBuilder, a: Val, least: Val, most: Val, of_nan: Val) -> Val:
+    """Cuts floats to a range, and puts a number in the place of NaN."""
     cut = f.select(f.compare("gt", a, least), a, least)
     cut = f.select(f.compare("lt", cut, most), cut, most)
-    return f.select(f.fcmp("uno", a, a), zero, cut) if nan_is_zero else cut
+    return cut if of_nan is least else f.select(f.fcmp("uno", a, a), of_nan, cut)
 
 
 def _abreast(values: Values, n: DagNode, copies: Sequence[int]) -> list[Val]:

@@ -402,8 +402,9 @@ class Values:
         ):
             first = f.gep(pointer, f.mul(self.levels.indices[self.vector.variable], step), element)
             at = copy * lanes * step
-            raw = every(f, first, type_, step, at) if mask is None else every_existing(f, first, type_, step, mask, at)
-            return elementwise.load_value(f, access.tensor.dtype, raw)
+            if mask is None:
+                return elementwise.load_value(f, access.tensor.dtype, every(f, first, type_, step, at))
+            return elementwise.load_value(f, access.tensor.dtype, every_existing(f, first, type_, step, mask, at))
         window = self.windows.get((access, copy))
         if window is not None:
             return elementwise.load_value(f, access.tensor.dtype, from_window(f, window, pointer, type_))
