@@ -176,10 +176,12 @@ def _share_of_planes(ctx: KernelContext, variables: Sequence[LoopVar]) -> Range:
 
 def _bind_plane(ctx: KernelContext, variables: Sequence[LoopVar], number: Val) -> None:
     f = ctx.f
-    for v in reversed(variables):
+    for v in reversed(variables[1:]):
         quotient = f.binary("udiv", number, ctx.sizes.of(v.extent))
         ctx.levels.bind(v, f.sub(number, f.mul(quotient, ctx.sizes.of(v.extent))))
         number = quotient
+    for v in variables[:1]:
+        ctx.levels.bind(v, number)
 
 
 def over_copied_planes(
