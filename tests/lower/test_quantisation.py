@@ -70,7 +70,7 @@ def hard(divisor: float) -> np.ndarray:
 
 
 @LEVELS
-@pytest.mark.parametrize("divisor", [0.05, 1.0, 3.0, 1 / 3, 1.9999996, 1.0000001, -0.7, 2.0**-59, 1e15])
+@pytest.mark.parametrize("divisor", [0.05, 0.03, 1.0, 3.0, 1 / 3, 1.9999996, 1.0000001, -0.7, 2.0**-59, 1e15])
 @pytest.mark.parametrize("dtype", ["u8", "i8"])
 def test_products_are_rounded_as_quotients(dtype: str, divisor: float, level: str) -> None:
     group = quantised(dtype, divisor)
@@ -79,17 +79,6 @@ def test_products_are_rounded_as_quotients(dtype: str, divisor: float, level: st
     for at in (0, 128, 255):
         fixed = {x: values[None], zero: np.array(at, np.uint8).view(parse_dtype(dtype).numpy)}
         check(group, [{N: 1, M: len(values)}], fixed=fixed, target=host_target().limited(level))
-
-
-@pytest.mark.parametrize("divisor", [0.05, 2.0 - 2.0**-22, 0.7])
-def test_all_dividends(divisor: float) -> None:
-    """A product that is corrected is the quotient, for each 61st float between two powers of two; computed in f64, which is exact."""
-    of = float(np.float32(divisor))
-    a = np.arange(2**23, 2**24, 61, dtype=np.float64)
-    reciprocal = np.float64(np.float32(1) / np.float32(divisor))
-    product = (a * reciprocal).astype(np.float32).astype(np.float64)
-    rest = (a - product * of).astype(np.float32).astype(np.float64)
-    np.testing.assert_array_equal((product + rest * reciprocal).astype(np.float32), (a / of).astype(np.float32))
 
 
 @LEVELS

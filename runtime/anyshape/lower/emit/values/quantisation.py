@@ -2,9 +2,8 @@
 
 In: nodes of the forms `cast(round_even(x) + zero)`, where the cast is to a byte, and `cast(byte) - cast(zero)`. Out: their values.
 
-- A quotient by a positive number that is then rounded to an integer is a product with the reciprocal and two multiply-adds, which correct
-  it: a division of a vector takes several times as long. The correction gives the quotient's own rounding for all divisors but those
-  whose bits are all ones (P. Markstein), where nothing underflows; where something does, the integer is 0 either way.
+- A quotient by a positive number that is then rounded to an integer is a product with the reciprocal and what corrects it
+  (`llvm/quotients.py`): a division of a vector takes several times as long. Where a product underflows, the integer is 0 either way.
 - Floats are cut to what becomes a byte of the range before they are divided, unless they are known to be no larger than integers of 32
   bits. Then rounding and the conversion to an integer are one instruction, and the zero point is added to integers.
 - Four vectors of integers become one of bytes by packing with saturation, twice, and one permutation.
@@ -14,7 +13,6 @@ In: nodes of the forms `cast(round_even(x) + zero)`, where the cast is to a byte
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,6 +23,7 @@ from anyshape.dtypes import F32 as SINGLE
 from anyshape.lower.analyse.magnitudes import is_short_integer, largest
 from anyshape.lower.ir.dag import Access, Constant, DagNode, Load, Operation
 from anyshape.lower.llvm.builder import FunctionBuilder
+from anyshape.lower.llvm.quotients import is_plain, quotients
 from anyshape.lower.llvm.saturation import (
     converts_to_nearest,
     ends_of_bytes,
@@ -42,10 +41,6 @@ _BASE = 1.5 * 2**23
 _BASE_BITS = 0x4B400000
 _UNSIGNED_BASE, _UNSIGNED_BASE_BITS = 2.0**23, 0x4B000000
 """The base of integers that are not below 0, of whose bits a byte is the integer."""
-_PLAIN_DIVISORS = 2.0**-60, 2.0**60
-"""Divisors of which neither the reciprocal nor what is left of a division underflows, unless the quotient is next to 0."""
-_ALL_ONES = 1 - 2.0**-24
-"""The largest float below 1: of divisors with its bits some quotients are rounded otherwise."""
 _SAFE = 2.0**30
 """The largest bound of floats that are converted to integers of 32 bits as they are."""
 _TOGETHER = 4
@@ -139,16 +134,17 @@ def _integers(values: Values, form: QuantisedByte, copies: Sequence[int]) -> lis
         least, most, zero = (f.splat(end, lanes) for end in _ends(values, form, 1.0 if divisor is None else divisor))
         floats = [_cut(f, v, least, most, least if form.unsigned else zero) for v in floats]
     if divisor is not None:
-        floats = _corrected(f, floats, divisor)
+        floats = quotients(f, floats, divisor)
     return [nearest_integers(f, v) for v in floats]
 
 
 def _dividend(values: Values, n: DagNode, copies: Sequence[int]) -> tuple[DagNode, float | None]:
     """What a quotient divides, and the number by which it does; the value itself and None if it is no quotient by a plain number."""
     match n:
-        case Operation("div", (dividend, Constant(number))) if values.f.target.fma and _is_plain(number):
-            if values.levels.find((n, copies[0])) is None and dividend.dtype == SINGLE:
-                return dividend, float(number)
+        case Operation("div", (dividend, Constant(number))) if values.f.target.fma and is_plain(number):
+            divisor = float(np.float32(number))
+            if n.dtype == SINGLE and is_plain(divisor) and values.levels.find((n, copies[0])) is None:
+                return dividend, divisor
     return n, None
 
 
@@ -198,19 +194,6 @@ def _arithmetic(n: DagNode) -> list[Operation]:
 
     visit(n)
     return [*steps]
-
-
-def _is_plain(divisor: float) -> bool:
-    least, most = _PLAIN_DIVISORS
-    return least <= divisor <= most and math.frexp(divisor)[0] != _ALL_ONES
-
-
-def _corrected(f: FunctionBuilder, dividends: Sequence[Val], divisor: float) -> list[Val]:
-    """Quotients by a plain number."""
-    reciprocal = float(np.float32(1) / np.float32(divisor))
-    products = [f.mul(a, reciprocal) for a in dividends]
-    rests = [f.fma(product, -divisor, a) for product, a in zip(products, dividends, strict=True)]
-    return [f.fma(rest, reciprocal, product) for rest, product in zip(rests, products, strict=True)]
 
 
 def difference(values: Values, n: Operation, copy: int) -> Val | None:
