@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,12 @@ def test_which_quotients_are_products(dtype: str) -> None:
     assert " fdiv " in text_of(quantised(dtype, 2.0**-70, of=of))
     assert " fdiv " in text_of(quantised(dtype, 2.0 - 2.0**-23, of=of))  # all ones
     assert " fdiv " in text_of(quantised(dtype, of=of), "sse")  # no multiply-add
+
+
+def test_how_many_operations_a_quotient_takes() -> None:
+    """By a power of two it is a product, by most numbers a multiply-add more, by some two; all of four vectors and of one."""
+    counts = [len(re.findall("call .*llvm.fma", text_of(quantised("u8", d, of="i16")))) for d in (0.25, 0.05, 0.03)]
+    assert counts == [0, 5, 10]
 
 
 def test_what_is_packed_together() -> None:

@@ -38,7 +38,9 @@ def is_plain(divisor: float) -> bool:
 
 def quotients(f: FunctionBuilder, dividends: Sequence[Val], divisor: float) -> list[Val]:
     """Quotients by a plain number, an operation of all of them after the other."""
-    reciprocal, rest = reciprocal_of(divisor)
+    reciprocal, rest = reciprocal_of(divisor)  # nothing is left of those of powers of two
+    if rest == 0.0:
+        return [f.mul(a, reciprocal) for a in dividends]
     if is_exact_in_two(divisor):
         small = [f.mul(a, rest) for a in dividends]
         return [f.fma(a, reciprocal, b) for a, b in zip(dividends, small, strict=True)]
