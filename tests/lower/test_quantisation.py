@@ -53,7 +53,7 @@ def test_which_quotients_are_products(dtype: str) -> None:
 
 
 def test_how_many_operations_a_quotient_takes() -> None:
-    """By a power of two it is a product, by most numbers a multiply-add more, by some two; all of four vectors and of one."""
+    """A quotient by a power of two is a product, by most numbers a multiply-add more, by some two; of four vectors and of one."""
     counts = [len(re.findall("call .*llvm.fma", text_of(quantised("u8", d, of="i16")))) for d in (0.25, 0.05, 0.03)]
     assert counts == [0, 5, 10]
 
