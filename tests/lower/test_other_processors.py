@@ -10,6 +10,8 @@ from anyshape.lower.llvm.jit import assembly, compile_object
 from anyshape.lower.llvm.types import F32
 from anyshape_testing.laws.processors import NEON, RVV, SSE, undefined
 from tests.lower.groups import Builder, K, M, N
+from tests.lower.test_byte_sums import sums
+from tests.lower.test_quantisation import quantised
 from tests.lower.test_windows import windows
 
 PROCESSORS = {"neon": NEON, "rvv": RVV}
@@ -32,6 +34,8 @@ def groups() -> dict[str, Group]:
         "turned": transposed.group(),
         "windows": windows("max", 2, 1),
         "product of windows": windows("sum", 1, 1, channels=3),
+        "sums of bytes": sums(),
+        "bytes of quotients": quantised("i8", of="i16"),
     }
 
 

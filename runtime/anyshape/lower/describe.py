@@ -188,7 +188,9 @@ class _Text:
 
     def scope(self, scope: Scope, depth: int) -> None:
         if scope.usual is not None:
-            self.line(depth, f"if {' and '.join(f'{n} == {count}' for n, count in scope.usual.extents)}:")
+            tests = [f"{n} == {count}" for n, count in scope.usual.extents]
+            tests += [f"{n} <= {count}" for n, count in scope.usual.most]
+            self.line(depth, f"if {' and '.join(tests)}:")
             self.scope(scope.usual.scope, depth + 1)
             self.line(depth, "else:")
             self.scope(replace(scope, usual=None), depth + 1)

@@ -64,8 +64,8 @@ class Moving:
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
-    """The elements where a row of a copy begins: `access` reads the original at `variable`, which is 0, and `value` is made of that."""
+class RowEnd:
+    """The elements at one end of a row of a copy: `access` reads the original at `variable`, and `value` is made of that."""
 
     variable: LoopVar
     access: Access
@@ -77,15 +77,15 @@ class Staged:
     """The copy: [channels][remainders][places], the places being those of windows and their reach beyond the last.
 
     `access` reads the original at `along`, one variable per dim that runs over `lengths`; the copy has `value`, which is made of that, and
-    `outside` where its bounds do not hold. `beginning` has the same value where a row begins, at a variable of its own for the last of
-    `along`, so that the masks of the first vectors are computed once for all rows. `fixed` are variables that stand for small numbers, so
-    that addresses share their products with sizes.
+    `outside` where its bounds do not hold. `ends` have the same value where a row begins and where it ends, at variables of their own for
+    the last of `along`, so that the masks of the first and the last vectors are computed once for all rows. `fixed` are variables that
+    stand for small numbers, so that addresses share their products with sizes.
     """
 
     tensor: Tensor
     access: Access
     value: DagNode
-    beginning: Beginning
+    ends: tuple[RowEnd, RowEnd]
     outside: DagNode | None
     moving: tuple[Moving, ...]
     channels: tuple[LoopVar, ...]
@@ -176,11 +176,12 @@ def _widened(dag: Dag, staged: Staged, read: _WindowRead, r: Reduction) -> tuple
 
 def _copied_as(staged: Staged, dtype: DType, value_of: Callable[[DagNode], DagNode]) -> Staged:
     """A copy of what is made of each element."""
+    first, last = staged.ends
     return replace(
         staged,
         tensor=Tensor("staged", dtype, staged.tensor.shape),
         value=value_of(staged.value),
-        beginning=replace(staged.beginning, value=value_of(staged.beginning.value)),
+        ends=(replace(first, value=value_of(first.value)), replace(last, value=value_of(last.value))),
         outside=None if staged.outside is None else value_of(staged.outside),
     )
 
@@ -392,8 +393,7 @@ def _copy(
         channel_pitches.insert(0, size)
         size = size * v.extent
     along = tuple(dag.variable(n) for n in lengths)
-    start = dag.variable(lengths[-1])
-    first = _JoinedVariables(dag, pairs, (*along[:-1], start)).access(access)
+    first, last = (_row_end(dag, access, pairs, along[:-1], lengths[-1]) for _ in range(2))
     numbers = {k for m in pairs for k in range(max(m.reach // m.step + 1, 1) + spare)} | set(
         range(math.prod(m.step for m in pairs))
     )
@@ -404,7 +404,7 @@ def _copy(
         tensor=tensor,
         access=original,
         value=dag.load(original),
-        beginning=Beginning(start, first, dag.load(first)),
+        ends=(first, last),
         outside=read.outside,
         moving=pairs,
         channels=channels,
@@ -417,6 +417,12 @@ def _copy(
         size=size,
         slot=dag.variable(ROOM) if several else None,
     )
+
+
+def _row_end(dag: Dag, x: Access, pairs: tuple[Moving, ...], outer: tuple[LoopVar, ...], length: Size) -> RowEnd:
+    variable = dag.variable(length)
+    access = _JoinedVariables(dag, pairs, (*outer, variable)).access(x)
+    return RowEnd(variable, access, dag.load(access))
 
 
 class _JoinedVariables(Rebuild):

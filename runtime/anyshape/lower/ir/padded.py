@@ -6,6 +6,7 @@ constant, or a scalar in memory (a zero point); a condition as its comparisons, 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from anyshape.dims import Dim, Size
@@ -29,6 +30,11 @@ def padded_load(n: DagNode) -> PaddedLoad | None:
             bounds = {b.index for b in access.bounds}, {(b.index, b.extent) for b in access.bounds}
             return PaddedLoad(load, outside) if plain and _compared(condition) == bounds else None
     return None
+
+
+def is_zero(n: DagNode) -> bool:
+    """Whether a value is 0 with all of its bits, as lanes are that a mask leaves out of a load."""
+    return isinstance(n, Constant) and n.value == 0 and math.copysign(1, n.value) > 0
 
 
 def _compared(condition: DagNode) -> tuple[set[Affine], set[tuple[Affine, Size]]] | None:

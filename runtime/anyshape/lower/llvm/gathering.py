@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.target_probe import gathers
-from anyshape.lower.llvm.types import I32, I64, Type, Val, ValLike, undefined
+from anyshape.lower.llvm.types import F32, I32, I64, Type, Val, ValLike, const, undefined
 
 
 def pick(f: FunctionBuilder, base: Val, type_: Type, indices: Val) -> Val:
@@ -54,3 +54,22 @@ def every(f: FunctionBuilder, base: Val, type_: Type, step: int, index: ValLike 
             picks[i] = lanes + place
         row = f.shuffle(row, f.load(base, type_, first), picks)
     return row
+
+
+def every_existing(f: FunctionBuilder, base: Val, type_: Type, step: int, mask: Val, index: ValLike = 0) -> Val:
+    """Load lane i from element `index + i * step` where the mask has it, by masked vectors that touch nothing else; others are zero."""
+    lanes = type_.lanes
+    base, none, row = f.gep(base, index, type_), const(mask.type, 0), const(type_, 0)
+    for part in range(step):
+        places = {i * step - part * lanes: i for i in range(lanes) if part * lanes <= i * step < (part + 1) * lanes}
+        own = f.shuffle(mask, none, [places.get(e, lanes) for e in range(lanes)])
+        picks = list(range(lanes))
+        for e, i in places.items():
+            picks[i] = lanes + e
+        row = f.shuffle(row, f.masked_load(base, type_, own, part * lanes), picks)
+    return row
+
+
+def masks_elements(f: FunctionBuilder, type_: Type) -> bool:
+    """Whether loads of single elements of a vector are one instruction."""
+    return f.target.masks and (f.target.scalef or type_.bytes >= F32.bytes)

@@ -1,12 +1,14 @@
-"""Conversion of floats to integers in which what does not fit becomes the nearest end of the range.
+"""Conversions to integers in which what does not fit becomes the nearest end of the range.
 
-In: a float or a vector of floats. Out: integers.
+In: a float or a vector of floats, or of wider integers. Out: integers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from anyshape.lower.llvm.builder import FunctionBuilder
-from anyshape.lower.llvm.types import I16, I32, Type, Val, const
+from anyshape.lower.llvm.types import I8, I16, I32, Type, Val, const
 
 
 def saturate_to_int(f: FunctionBuilder, a: Val, to: Type, unsigned: bool = False) -> Val:
@@ -50,3 +52,52 @@ def _truncated(f: FunctionBuilder, a: Val) -> Val:
     name = {4: "sse2.cvttps2dq", 8: "avx.cvtt.ps2dq.256", 16: "avx512.mask.cvttps2dq.512"}[a.type.lanes]
     arguments = [a] if a.type.lanes < 16 else [a, const(result, 0), const(I16, -1), const(I32, 4)]
     return f.call_intrinsic(f"llvm.x86.{name}", result, arguments)
+
+
+def converts_to_nearest(f: FunctionBuilder, lanes: int) -> bool:
+    """Whether there is an instruction that converts so many f32 to the nearest integers, halves to even ones, and what is not in range to
+    the lowest; and one that packs integers with saturation."""
+    return f.target.triple.startswith("x86_64") and lanes * 4 == f.target.vector_bytes
+
+
+def nearest_integers(f: FunctionBuilder, a: Val) -> Val:
+    """Integers of 32 bits."""
+    result = I32.vector(a.type.lanes)
+    name = {4: "sse2.cvtps2dq", 8: "avx.cvt.ps2dq.256", 16: "avx512.mask.cvtps2dq.512"}[a.type.lanes]
+    arguments = [a] if a.type.lanes < 16 else [a, const(result, 0), const(I16, -1), const(I32, 4)]
+    return f.call_intrinsic(f"llvm.x86.{name}", result, arguments)
+
+
+def to_bytes(f: FunctionBuilder, a: Val, point: Val | None, unsigned: bool, are_cut: bool = False) -> Val:
+    """Bytes of a vector of integers of 32 bits and a point of at most 8 that is added to each; `are_cut`: those sums are in range."""
+    low, high = ends_of_bytes(unsigned)
+    least, most = const(I32, low), const(I32, high)
+    if not are_cut:
+        ends = [f.splat(end if point is None else f.sub(end, point), a.type.lanes) for end in (least, most)]
+        a = f.smin(f.smax(a, ends[0]), ends[1])
+    return f.convert("trunc", a if point is None else f.add(a, f.splat(point, a.type.lanes)), I8)
+
+
+def ends_of_bytes(unsigned: bool) -> tuple[int, int]:
+    return (0, 255) if unsigned else (-128, 127)
+
+
+def saturated_bytes(f: FunctionBuilder, vectors: Sequence[Val], point: Val | None, unsigned: bool) -> Val:
+    """Bytes of four vectors of integers of 32 bits, the widest that there are, and a point of at most 8 that is added to each: in halves
+    of 16 bits, with saturation, they are no further from the ends of a byte's range than it has to be cut."""
+    lanes = vectors[0].type.lanes
+    prefix = {4: "sse2", 8: "avx2", 16: "avx512"}[lanes]
+    words = {4: ".128", 8: "", 16: ".512"}[lanes]
+    halves = I16.vector(2 * lanes)
+    packed = [f.call_intrinsic(f"llvm.x86.{prefix}.packssdw{words}", halves, vectors[k : k + 2]) for k in (0, 2)]
+    if point is not None:
+        moved = f.splat(f.convert("trunc", point, I16), 2 * lanes)
+        packed = [f.call_intrinsic("llvm.sadd.sat", halves, [half, moved]) for half in packed]
+    name = "packuswb" if unsigned else "packsswb"
+    raw = f.call_intrinsic(f"llvm.x86.{prefix}.{name}{words}", I8.vector(4 * lanes), packed)
+    if lanes == 4:
+        return raw
+    words_of = f.bitcast(raw, I32.vector(lanes))
+    parts = lanes // 4
+    placed = f.shuffle(words_of, None, [4 * (k % parts) + k // parts for k in range(lanes)])
+    return f.bitcast(placed, I8.vector(4 * lanes))

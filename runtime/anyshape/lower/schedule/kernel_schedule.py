@@ -12,8 +12,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from anyshape import dims
 from anyshape.dims import Size, substitute
 from anyshape.equations import Sorting, Tensor
+from anyshape.kernel_model.contractions import QuantisationConstants
 from anyshape.lower.analyse.collapse import collapse
 from anyshape.lower.analyse.periods import split_periods
 from anyshape.lower.analyse.unbounded import is_unbounded
@@ -24,6 +26,7 @@ from anyshape.lower.ir.procedure import LoweredProcedure
 from anyshape.lower.ir.stores import Ordered, Store, reductions_of
 from anyshape.lower.kernel import Group, KernelError
 from anyshape.lower.schedule.blocked import Blocked, block_phases
+from anyshape.lower.schedule.byte_sums import MOST, with_byte_sums
 from anyshape.lower.schedule.contraction import split_phases
 from anyshape.lower.schedule.inline import inline_group
 from anyshape.lower.schedule.interior import with_interior
@@ -198,6 +201,17 @@ def _planned(dag: Dag, stores: list[Store], constants: Mapping[Tensor, NDArray[A
             return replace(plan(stores), folded=folded)
         case Windows() as windows:
             return replace(plan(stores), windows=windows)
+    scope = _by_lookups(dag, stores)
+    sums = with_byte_sums(dag, stores, QuantisationConstants.among(constants).scales)
+    if sums is None or scope.usual is not None or any(dims.le(n, MOST) is False for n in sums.counts):
+        return scope
+    integers = _by_lookups(dag, [*sums.stores])
+    most = tuple((n, MOST) for n in sums.counts if dims.le(n, MOST) is not True)
+    return replace(scope, usual=Usual((), integers, most)) if most else integers
+
+
+def _by_lookups(dag: Dag, stores: list[Store]) -> Scope:
+    """Rows that may be loops inside of the loop of a vector, or rows at once, or have an inside."""
     plain = plan(write_out_lookups(dag, stores, {}))
     groups = row_groups(dag, stores, plain)
     if groups is not None:

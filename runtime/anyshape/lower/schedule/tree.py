@@ -108,10 +108,12 @@ class Interior:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Usual:
-    """A scope that computes the same where some extents, of loops with few iterations, have these values."""
+    """A scope that computes the same where some extents, of loops with few iterations, have these values, and others are not above
+    those."""
 
     extents: tuple[tuple[Size, int], ...]
     scope: Scope
+    most: tuple[tuple[Size, int], ...] = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anyshape import dims
 from anyshape.lower.analyse.classify import cost
-from anyshape.lower.emit.loops import reduction
+from anyshape.lower.emit.loops import byte_sums, reduction
 from anyshape.lower.emit.loops.empty_loops import not_empty, spans_of
 from anyshape.lower.emit.loops.nest import Accumulators, flat, nest_carrying, shaped
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.values.levels import Buffer
+from anyshape.lower.emit.values.quantisation import store_bytes
 from anyshape.lower.gemm import add_dot
 from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Operation, Reduction, affine, row_major, walk
 from anyshape.lower.ir.inline_values import neutral
@@ -100,6 +101,8 @@ def allocate(ctx: KernelContext, node: DagNode, variables: tuple[LoopVar, ...]) 
 def accumulate(ctx: KernelContext, r: Reduction, accumulator: Val, copy: int, ignores_nan: bool = False) -> Val:
     """Emits one step of a reduction; lanes that do not exist contribute nothing."""
     f, values, body, lanes = ctx.f, ctx.values, r.body, accumulator.type.lanes
+    if values.vector is not None and values.vector.lanes == lanes * byte_sums.BYTES:
+        return byte_sums.added(values, r, accumulator, copy)
     mask = values.mask(copy) if values.vector is not None and values.vector.variable in r.variables else None
     products = _products(ctx, body, copy) if r.kind == "sum" and body.dtype.is_float and body.dtype.bits >= 32 else []
     if r.kind == "sum" and isinstance(body, Operation) and body.name == "dot":
@@ -136,12 +139,15 @@ def _products(
 
 
 def _horizontal(ctx: KernelContext, step: Loop, keeps: Keeps, fetched: Iterable[Fetch]) -> None:
+    lanes = ctx.lanes
+    if byte_sums.are_all(step) and not keeps:
+        ctx = replace(ctx, lanes=lanes * byte_sums.BYTES)
     heavy = sum(cost(n, frozenset(step.variables)) for n in bodies_of(step))
     unroll = 2 if heavy >= 40 else 4
     tiers = (unroll, 1) if step.reductions else (unroll,)
     watched = [r for r in step.reductions if r.kind in ("max", "min") and r.dtype.is_float]
-    sums = [_start(ctx, r, unroll, ctx.lanes) for r in step.reductions]
-    sums += [[const(I1.vector(ctx.lanes), 0)] for _ in watched]
+    sums = [_start(ctx, r, unroll, lanes) for r in step.reductions]
+    sums += [[const(I1.vector(lanes), 0)] for _ in watched]
     count = len(step.reductions)
 
     def body(carried: Accumulators) -> Accumulators:
@@ -201,6 +207,8 @@ def _iteration(
         out.append([accumulate(ctx, r, a, copy, r in watched) for copy, a in enumerate(accumulators)])
     for s in step.stores:
         at_once = 1 if _tested_by_vector(ctx, s.value) else len(values.copies)
+        if at_once > 1 and len(step.stores) == 1 and store_bytes(values, s.access, s.value, values.copies):
+            continue
         for first in values.copies[::at_once]:
             stored = [values.of(s.value, copy) for copy in range(first, first + at_once)]
             for copy, value in enumerate(stored, first):

@@ -18,7 +18,7 @@ from anyshape.lower.emit.products.product_operands import OperandCode
 from anyshape.lower.emit.scopes.rows import emit_versions
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
-from anyshape.lower.emit.windowed.windows import prepare
+from anyshape.lower.emit.windowed.copies import prepare
 from anyshape.lower.ir.dag import Access, Affine, LoopVar
 from anyshape.lower.llvm.types import Val
 from anyshape.lower.schedule.products import (

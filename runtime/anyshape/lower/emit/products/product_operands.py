@@ -19,8 +19,8 @@ from anyshape.lower.emit.loops.nest import nest
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.values.value import Vector
+from anyshape.lower.emit.windowed.copies import fill
 from anyshape.lower.emit.windowed.taps import all_inside, are_few, at_taps, tap_bounds
-from anyshape.lower.emit.windowed.windows import fill
 from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, walk
 from anyshape.lower.ir.stores import Store
 from anyshape.lower.llvm.builder import FunctionBuilder

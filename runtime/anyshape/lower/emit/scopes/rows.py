@@ -40,7 +40,8 @@ def emit_versions(ctx: KernelContext, scope: Scope) -> None:
     usual extents have one."""
     usual, f = scope.usual, ctx.f
     if usual is not None:
-        is_usual = reduce(f.and_, (f.compare("eq", ctx.sizes.of(n), count) for n, count in usual.extents))
+        tests = [(n, "eq", count) for n, count in usual.extents] + [(n, "le", count) for n, count in usual.most]
+        is_usual = reduce(f.and_, (f.compare(test, ctx.sizes.of(n), count) for n, test, count in tests))
         with ctx.levels.when(is_usual):
             emit_versions(ctx, usual.scope)
         with ctx.levels.when(f.not_(is_usual)):

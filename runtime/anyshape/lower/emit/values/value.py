@@ -7,7 +7,6 @@ along the lanes is a scalar, emitted once.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from anyshape.lower.emit.values.levels import Buffer, Levels
 from anyshape.lower.emit.values.memory import Memory
 from anyshape.lower.emit.values.neighbours import Window, from_window
 from anyshape.lower.emit.values.positions import compared_lanes
+from anyshape.lower.emit.values.quantisation import byte_value, difference
 from anyshape.lower.emit.values.sizes import SizeTable
 from anyshape.lower.ir.dag import (
     Access,
@@ -41,8 +41,8 @@ from anyshape.lower.ir.dag import (
     is_nonpositive,
     walk,
 )
-from anyshape.lower.ir.padded import PaddedLoad, padded_load
-from anyshape.lower.llvm.gathering import every, pick
+from anyshape.lower.ir.padded import PaddedLoad, is_zero, padded_load
+from anyshape.lower.llvm.gathering import every, every_existing, masks_elements, pick
 from anyshape.lower.llvm.types import I8, I32, I64, Val, const, const_vector
 from anyshape.lower.llvm.vecmath import exp
 
@@ -163,6 +163,8 @@ class Values:
         if looked_up is not None:
             return looked_up
         lanes = compared_lanes(self, n, copy) if self.varies(n) else None
+        if lanes is None:
+            lanes = byte_value(self, n, copy) or difference(self, n, copy)
         if lanes is not None:
             return lanes
         wide = n.dtype.is_float and n.dtype.bits >= 32
@@ -177,8 +179,7 @@ class Values:
         """The load, or the pad outside of its bounds; where the load's own mask leaves lanes out, they are zero already."""
         value, outside = self.of(padded.load, copy), padded.outside
         inside = self.inside([b for b in padded.load.access.bounds if b not in self.holding], copy)
-        zero = isinstance(outside, Constant) and outside.value == 0 and math.copysign(1, outside.value) > 0
-        if inside is None or (zero and value.type.lanes):
+        if inside is None or (is_zero(outside) and value.type.lanes):
             return value
         other = self.of(outside)
         lanes = max(value.type.lanes, inside.type.lanes)
@@ -186,10 +187,18 @@ class Values:
             value, other = self.f.splat(value, lanes), self.f.splat(other, lanes)
         return self.f.select(inside, value, other)
 
+    def is_looked_up(self, n: DagNode) -> bool:
+        """Whether a value is looked up in a table of all bytes."""
+        return self.f.target.permutes_bytes and isinstance(n, Operation) and self._byte_function(n) is not None
+
+    def _byte_function(self, n: Operation) -> byte_tables.ByteFunction | None:
+        function = byte_tables.byte_function(n)
+        return None if function is None or any(self.levels.depth(m) > 0 for m in function.fixed) else function
+
     def _looked_up(self, n: Operation, copy: int) -> Val | None:
         """The value from a table of all bytes, if it is a function of one."""
-        function = byte_tables.byte_function(n)
-        if function is None or any(self.levels.depth(m) > 0 for m in function.fixed):
+        function = self._byte_function(n)
+        if function is None:
             return None
         keys = [("byte table", n, k) for k in range(byte_tables.PARTS)]
         table = [part for k in keys if (part := self.levels.find(k)) is not None]
@@ -388,11 +397,14 @@ class Values:
         if (
             isinstance(step, int)
             and step in CLOSE
-            and mask is None
+            and (mask is None or masks_elements(f, type_))
             and not any(self.varies(n) for n, _ in access.address.lets)
         ):
             first = f.gep(pointer, f.mul(self.levels.indices[self.vector.variable], step), element)
-            return elementwise.load_value(f, access.tensor.dtype, every(f, first, type_, step, copy * lanes * step))
+            at = copy * lanes * step
+            if mask is None:
+                return elementwise.load_value(f, access.tensor.dtype, every(f, first, type_, step, at))
+            return elementwise.load_value(f, access.tensor.dtype, every_existing(f, first, type_, step, mask, at))
         window = self.windows.get((access, copy))
         if window is not None:
             return elementwise.load_value(f, access.tensor.dtype, from_window(f, window, pointer, type_))

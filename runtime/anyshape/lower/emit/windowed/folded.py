@@ -16,7 +16,9 @@ from anyshape.lower.emit.loops import reduction
 from anyshape.lower.emit.loops.nest import Accumulators, nest, nest_carrying
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
-from anyshape.lower.emit.windowed.windows import fill, fill_pads, over_copied_planes, prepare
+from anyshape.lower.emit.windowed.copies import bind_ends, fill, fill_pads, prepare
+from anyshape.lower.emit.windowed.kept_rows import KeptRows
+from anyshape.lower.emit.windowed.windows import over_copied_planes
 from anyshape.lower.llvm.types import I1, Val
 from anyshape.lower.schedule.tree import Scope
 
@@ -27,13 +29,15 @@ def emit_folded(ctx: KernelContext, scope: Scope) -> None:
     assert folded is not None
     staged = folded.staged
     prepare(ctx, staged)
+    bind_ends(ctx, staged)
     fill_pads(ctx, staged)
     positions = [m.position for m in staged.moving]
     planes = [v for v in scope.stores[0].variables if v not in positions]
+    kept = KeptRows(ctx, scope.stores, positions)
     watched = folded.reduction.kind in ("max", "min") and staged.tensor.dtype.is_float
 
     def rows(ignores_nan: bool) -> None:
-        nest(ctx, positions[:-1], _FoldedRow(ctx, scope, folded, ignores_nan).emit)
+        nest(ctx, positions[:-1], _FoldedRow(ctx, scope, folded, kept, ignores_nan).emit)
 
     start: list[Val] = []
     if watched:
@@ -60,6 +64,7 @@ class _FoldedRow:
     ctx: KernelContext
     scope: Scope
     folded: Folded
+    kept: KeptRows
     ignores_nan: bool
 
     @property
@@ -68,6 +73,7 @@ class _FoldedRow:
         return -(-max(shift for _, shift in self.folded.taps) // self.ctx.lanes)
 
     def emit(self) -> None:
+        self.kept.begin_row()
         last = self.folded.staged.moving[-1].position
         first = [[self.column(k, at)] for at in range(self.ahead) for k in range(len(self.folded.columns))]
         nest_carrying(self.ctx, [last], first, self.results, vector=last, tiers=(1,))

@@ -9,20 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 
 from anyshape.dims import Size
 from anyshape.lower.analyse.windows import ROOM, Staged, Windows
 from anyshape.lower.emit.loops.inner_loop import accumulate
-from anyshape.lower.emit.loops.nest import Accumulators, nest, nest_carrying
+from anyshape.lower.emit.loops.nest import nest
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext, Range
-from anyshape.lower.emit.values.value import Vector
-from anyshape.lower.ir.dag import Access, DagNode, IndexBound, LoopVar, Reduction
+from anyshape.lower.emit.windowed.copies import bind_ends, fill, fill_pads, prepare
+from anyshape.lower.ir.dag import LoopVar, Reduction
 from anyshape.lower.ir.inline_values import neutral
 from anyshape.lower.llvm.builder import FunctionBuilder
-from anyshape.lower.llvm.interleaving import separated
-from anyshape.lower.llvm.types import I32, I64, Val, const
+from anyshape.lower.llvm.types import I64, Val, const
 from anyshape.lower.schedule.tree import Loop, Scope
 
 VECTORS = 4
@@ -65,6 +64,8 @@ def _emit_planes(ctx: KernelContext, scope: Scope, windows: Windows[Reduction], 
     staged, results = windows.staged, _PlaneResults(replace(ctx, lanes=lanes), scope, windows)
     planes = [v for v in results.stores[0].variables if v not in results.positions]
     copying = replace(ctx, lanes=lanes) if staged.moving[-1].step > 1 else ctx
+
+    bind_ends(copying, staged)
 
     def copied(carried: Sequence[Val]) -> list[Val]:
         fill(copying, staged, pads=False)
@@ -175,10 +176,12 @@ def _share_of_planes(ctx: KernelContext, variables: Sequence[LoopVar]) -> Range:
 
 def _bind_plane(ctx: KernelContext, variables: Sequence[LoopVar], number: Val) -> None:
     f = ctx.f
-    for v in reversed(variables):
+    for v in reversed(variables[1:]):
         quotient = f.binary("udiv", number, ctx.sizes.of(v.extent))
         ctx.levels.bind(v, f.sub(number, f.mul(quotient, ctx.sizes.of(v.extent))))
         number = quotient
+    for v in variables[:1]:
+        ctx.levels.bind(v, number)
 
 
 def over_copied_planes(
@@ -236,144 +239,3 @@ def _copied_once(
 
 def _ceil_div(f: FunctionBuilder, a: Val, b: Val) -> Val:
     return f.binary("udiv", f.add(a, f.sub(b, 1)), b)
-
-
-def prepare(ctx: KernelContext, staged: Staged) -> None:
-    """Reserves scratch for the copy, and binds the numbers that addresses are made of."""
-    ctx.memory.place(staged.tensor, padded=True)
-    if any(m.step > 1 for m in staged.moving):
-        ctx.values.apart.add(staged.tensor)
-    ctx.levels.bind(staged.beginning.variable, const(I64, 0))
-    for number, v in staged.fixed.items():
-        ctx.levels.bind(v, const(I64, number))
-
-
-def fill_pads(ctx: KernelContext, staged: Staged) -> None:
-    """Writes the pad's value everywhere: rows of pads are the same for all planes, and stay."""
-    if not any(_limit(staged, dim) for dim in range(len(staged.along) - 1)):
-        return
-    assert staged.outside is not None
-    f, element = ctx.f, elementwise.memory_type(staged.tensor.dtype)
-    value = elementwise.store_value(f, staged.tensor.dtype, ctx.values.of(staged.outside))
-    lanes = ctx.lanes
-    with ctx.levels.loop(0, ctx.sizes.of(staged.tensor.shape[0]), lanes) as iteration:
-        f.store(f.splat(value, lanes), f.gep(ctx.memory.base(staged.tensor), iteration.index, element))
-
-
-def _limit(staged: Staged, dim: int) -> IndexBound | None:
-    """The bound that only the index along this dim decides."""
-    own = [b for b in staged.access.bounds if b.index.coefficient(staged.along[dim]) != 0]
-    alone = ((staged.along[dim], 1),)
-    if staged.outside is None or len(own) != 1 or own[0].index.terms != alone or own[0].index.lets or own[0].guard:
-        return None
-    return own[0]
-
-
-def fill(ctx: KernelContext, staged: Staged, pads: bool = True, seen_nan: Sequence[Val] = ()) -> list[Val]:
-    """Writes the copy, the variables outside of it being bound; without `pads`, rows of nothing but pads are left as they are. Returns
-    `seen_nan`, if there is one, with the lanes that have met NaN."""
-
-    slot = const(I64, 0) if staged.slot is None else ctx.levels.indices[staged.slot]
-
-    def rows(sums: Accumulators) -> Accumulators:
-        return [_rows(ctx, staged, 0, ctx.f.mul(slot, ctx.sizes.of(staged.size)), pads, sums[0])]
-
-    return nest_carrying(ctx, staged.channels, [[*seen_nan]], rows)[0]
-
-
-def _rows(ctx: KernelContext, staged: Staged, dim: int, place: Val, pads: bool, seen_nan: Sequence[Val]) -> list[Val]:
-    """Writes the rows of the copy; `place` is where the elements with the indices so far begin."""
-    f = ctx.f
-    length = ctx.sizes.of(staged.lengths[dim])
-    if dim == len(staged.along) - 1:
-        for v, pitch in zip(staged.channels, staged.channel_pitches, strict=True):
-            place = f.add(place, f.mul(ctx.levels.indices[v], ctx.sizes.of(pitch)))
-        return _CopiedRow(ctx, staged, place, length).emit(seen_nan)
-    step, limit = staged.moving[dim].step, None if pads else _limit(staged, dim)
-    first, held = const(I64, 0), set[IndexBound]()
-    if limit is not None:
-        before = f.neg(ctx.sizes.of(limit.index.offset))
-        first = f.smax(before, 0)
-        length = f.smin(f.add(before, ctx.sizes.of(limit.extent)), length)
-        held = {limit} - ctx.values.holding
-    with ctx.levels.loop(first, length, 1, seen_nan) as iteration, ctx.values.held(held):
-        ctx.levels.bind(staged.along[dim], iteration.index)
-        quotient = f.binary("udiv", iteration.index, const(I64, step)) if step > 1 else iteration.index
-        place = f.add(place, f.mul(quotient, ctx.sizes.of(staged.pitches[dim])))
-        if step > 1:
-            remainder = f.sub(iteration.index, f.mul(quotient, step))
-            planes = f.mul(ctx.sizes.of(staged.plane), staged.remainder_pitches[dim])
-            place = f.add(place, f.mul(remainder, planes))
-        iteration.next(_rows(ctx, staged, dim + 1, place, pads, iteration.carried))
-    return [*iteration.results]
-
-
-class _CopiedRow:
-    """The elements of the last dim, side by side in the original, by remainder in the copy."""
-
-    def __init__(self, ctx: KernelContext, staged: Staged, place: Val, length: Val) -> None:
-        self.ctx, self.staged, self.place, self.length = ctx, staged, place, length
-        self.lanes = ctx.lanes
-        self.step = staged.moving[-1].step
-        self.element = elementwise.memory_type(staged.tensor.dtype)
-
-    def emit(self, seen_nan: Sequence[Val]) -> list[Val]:
-        """Emits the first vectors, and a loop over those of rows that are longer."""
-        levels, staged, count = self.ctx.levels, self.staged, self.step * self.lanes
-        start = staged.beginning
-        seen = self.vectors(start.variable, const(I64, 0), start.access, start.value, self.first_masks(), seen_nan)
-        with levels.loop(count, self.length, count, seen) as iteration:
-            levels.bind(staged.along[-1], iteration.index)
-            masks = self.masks(self.ctx.f.sub(self.length, iteration.index))
-            carried = iteration.carried
-            iteration.next(self.vectors(staged.along[-1], iteration.index, staged.access, staged.value, masks, carried))
-        return [*iteration.results]
-
-    def masks(self, left: Val) -> list[Val]:
-        """Returns the masks of as many vectors as the step has remainders: lanes exist where elements are left, `left` of them."""
-        f, lanes = self.ctx.f, self.lanes
-        count = f.convert("trunc", f.smin(left, self.step * lanes), I32)
-        return [f.tail_mask(count, lanes, copy * lanes) for copy in range(self.step)]
-
-    def first_masks(self) -> list[Val]:
-        """Returns the masks of the beginning of a row, which are the same for all rows."""
-        levels = self.ctx.levels
-        keys = [("beginning", self.staged.tensor, self.lanes, copy) for copy in range(self.step)]
-        known = [mask for k in keys if (mask := levels.find(k)) is not None]
-        if known:
-            return known
-        with levels.at(levels.step_depth((self.staged.lengths[-1],))):
-            return [levels.remember(k, mask) for k, mask in zip(keys, self.masks(self.length), strict=True)]
-
-    def vectors(
-        self, along: LoopVar, index: Val, access: Access, value: DagNode, masks: Sequence[Val], seen_nan: Sequence[Val]
-    ) -> list[Val]:
-        """Stores vectors of the copy from an index on; returns `seen_nan` with what is NaN among them."""
-        with self.ctx.values.along(Vector(along, self.lanes, tuple(masks))):
-            values = [self.value(value, access, copy) for copy in range(self.step)]
-            self.store(values, index)
-        return [reduce(self.watched, values, seen) for seen in seen_nan]
-
-    def watched(self, seen_nan: Val, value: Val) -> Val:
-        return self.ctx.f.or_(seen_nan, self.ctx.f.fcmp("uno", value, value))
-
-    def value(self, element: DagNode, access: Access, copy: int) -> Val:
-        ctx, f, staged = self.ctx, self.ctx.f, self.staged
-        value = f.splat(ctx.values.of(element, copy), self.lanes)
-        asked = [b for b in access.bounds if b not in ctx.values.holding]
-        inside = ctx.values.conjunction(ctx.values.inside(asked, copy), ctx.values.mask(copy))
-        if staged.outside is not None and inside is not None:
-            value = f.select(f.splat(inside, self.lanes), value, f.splat(ctx.values.of(staged.outside), self.lanes))
-        return elementwise.store_value(f, staged.tensor.dtype, value)
-
-    def store(self, values: list[Val], index: Val) -> None:
-        """Stores all elements of one remainder, then all of the other."""
-        ctx, f = self.ctx, self.ctx.f
-        place = f.add(self.place, f.binary("udiv", index, const(I64, self.step)) if self.step > 1 else index)
-        to = f.gep(ctx.memory.base(self.staged.tensor), place, self.element)
-        if self.step == 1:
-            f.store(values[0], to)
-            return
-        plane = ctx.sizes.of(self.staged.plane)
-        for remainder, each in enumerate(separated(f, values)):
-            f.store(each, f.gep(to, f.mul(plane, remainder), self.element))
