@@ -63,6 +63,8 @@ _BOOL: dict[str, Callable[..., Val]] = {
 }  # fmt: skip
 
 _COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
+_DIVISIONS = frozenset(("div", "trunc_div", "floordiv", "mod", "fmod"))
+"""Operations that take of integers a divisor that is the same in all lanes as it is: what is computed of it is then computed once."""
 _IDENTITY_ON_INTEGERS = frozenset(("floor", "ceil", "round_even", "trunc"))
 
 
@@ -81,7 +83,8 @@ def apply(f: FunctionBuilder, op: str, dtype: DType, args: Sequence[Val], kinds:
         return philox(f, args[0], args[1], dtype, register_type(dtype))
     if op == "entropy":
         return f.atomic_update("add", f.module.declare_word(entropy.SYMBOL), const(I64, 1))
-    args = _level(f, args)
+    if op not in _DIVISIONS or kinds[0].kind not in ("int", "uint"):
+        args = _level(f, args)
     if op == "dot":
         return add_dot(f, const(args[0].type, 0), *args)
     if op == "cast":
