@@ -83,7 +83,9 @@ def test_elements_that_stay_as_they_are(dtype: DType) -> None:
     assert of_bits(dag, "cast", dtype, [dag.op("abs", F32, x)]) is dag.op("abs", dtype, narrow)
     assert of_bits(dag, "ne", BOOL, [x, x]) is dag.op("ne", BOOL, narrow, narrow)
     for value in (0.0, 0.5, float("inf")):
-        assert of_bits(dag, "eq", BOOL, [x, dag.const(value, F32)]) is dag.op("eq", BOOL, narrow, dag.const(value, dtype))
+        assert of_bits(dag, "eq", BOOL, [x, dag.const(value, F32)]) is dag.op(
+            "eq", BOOL, narrow, dag.const(value, dtype)
+        )
         widened = dag.op("cast", F32, dag.const(value, dtype))
         assert of_bits(dag, "eq", BOOL, [widened, x]) is dag.op("eq", BOOL, dag.const(value, dtype), narrow)
 

@@ -92,6 +92,20 @@ def test_rows_along_which_no_lanes_run_take_steps_together(heavy: bool, backward
             np.testing.assert_allclose(result, expected, rtol=2e-5, atol=2e-5)
 
 
+def test_rows_without_lanes_that_hand_on_nothing() -> None:
+    """Each step reads the one two positions before it, through memory."""
+    x, y, eqs = tensor("x", "f32", N, T), tensor("y", "f32", N, T), Equations("two back", {}, {})
+    a, s = eqs.index("a", N), eqs.index("s", T)
+    eqs.step(y[a, s], where(gt(s, 1), lambda: y[a, s - 2], 0) + x[a, s], s)
+    native = Native(Group("two back", tuple(eqs.equations), (x,), outputs=(y,)))
+    for n, t in ((3, 9), (1, 1), (5, 2)):
+        values = RNG.integers(-3, 3, (n, t)).astype(np.float32)
+        for parts in (1, 3):
+            status, (result,) = native.run({x: values}, {N: n, T: t}, parts)
+            assert status == 0
+            np.testing.assert_array_equal(result, interpret(eqs.equations, {x: values}, {N: n, T: t})[y])
+
+
 def chain(width: Any, follows: bool) -> tuple[Equations, tuple[Tensor, ...], Tensor]:
     """Places in a table, one step after the other: each is where the one before leads, or where the number of the step does."""
     start, table, eqs = tensor("start", "i64", width), tensor("table", "i32", 40), Equations("chain", {}, {})
@@ -217,7 +231,16 @@ def test_rows_that_are_more_than_the_caches_hold_go_position_by_position(level: 
     eqs, x, results = two_sums(backward)
     native = Native(Group("two", tuple(eqs.equations), (x,), outputs=results), small_caches(level))
     assert dims.evaluate(native.kernel.scratch, {}) > 0
-    for n, t, m in ((1, 9, 300), (2, 5, 1000), (3, 40, 131), (2, 1, 600), (1, 3, 70), (2, 0, 300), (0, 9, 300), (2, 9, 5)):
+    for n, t, m in (
+        (1, 9, 300),
+        (2, 5, 1000),
+        (3, 40, 131),
+        (2, 1, 600),
+        (1, 3, 70),
+        (2, 0, 300),
+        (0, 9, 300),
+        (2, 9, 5),
+    ):
         values = RNG.integers(-3, 3, (n, t, m)).astype(np.float32)
         expected = interpret(eqs.equations, {x: values}, {N: n, T: t, M: m})
         for parts in (1, 3):
@@ -228,7 +251,8 @@ def test_rows_that_are_more_than_the_caches_hold_go_position_by_position(level: 
 
 
 @pytest.mark.parametrize(
-    ("heavy", "width", "l2_bytes"), [(True, M, 1 << 13), (False, 16, 1 << 13), (False, 4096, 1 << 30), (False, 4096, 1 << 13)]
+    ("heavy", "width", "l2_bytes"),
+    [(True, M, 1 << 13), (False, 16, 1 << 13), (False, 4096, 1 << 30), (False, 4096, 1 << 13)],
 )
 def test_rows_that_registers_hand_on(heavy: bool, width: Any, l2_bytes: int) -> None:
     """Heavy rows, rows no longer than what registers hand on, and rows that the second cache holds have no scratch; the last ones have

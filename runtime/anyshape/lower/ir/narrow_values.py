@@ -1,7 +1,7 @@
 """Operations on floats of 16 bits that their bits alone decide: they take and give the floats as memory has them, and not as f32.
 
-In: an operation and its arguments, as equations state them, in which floats of 16 bits are widened ahead of each operation and rounded after
-it. Out: the same of the floats themselves, where widening and rounding change nothing.
+In: an operation and its arguments, as equations state them, in which floats of 16 bits are widened ahead of each operation and rounded
+after it. Out: the same of the floats themselves, where widening and rounding change nothing.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def of_bits(dag: Dag, name: str, dtype: DType, args: Sequence[DagNode]) -> DagNo
         case "cast", (Operation(name=sign, args=(wide,)),) if sign in _SIGNS:
             narrow = _widened(wide)
             return dag.op(sign, dtype, narrow) if narrow is not None and narrow.dtype == dtype else None
-        case ("eq" | "ne"), (a, b):
+        case (("eq" | "ne"), (a, b)):
             widened = (_widened(a), _widened(b))
-            narrow = next((n.dtype for n in widened if n is not None), None)
-            if narrow is None:
+            dtypes = [n.dtype for n in widened if n is not None]
+            if not dtypes:
                 return None
-            first, second = (_exact(dag, n, narrow) if w is None else w for n, w in zip(args, widened, strict=True))
+            first, second = (_exact(dag, n, dtypes[0]) if w is None else w for n, w in zip(args, widened, strict=True))
             if first is None or second is None or first.dtype != second.dtype:
                 return None
             return dag.op(name, dtype, first, second) if first is second or _is_number(first, second) else None
@@ -44,7 +44,9 @@ def _is_number(*nodes: DagNode) -> bool:
 def _widened(n: DagNode) -> DagNode | None:
     """The float of 16 bits that a node is as a wider one."""
     match n:
-        case Operation(name="cast", args=(narrow,)) if n.dtype.is_float and _is_half(narrow.dtype) and n.dtype.bits > 16:
+        case Operation(name="cast", args=(narrow,)) if (
+            n.dtype.is_float and _is_half(narrow.dtype) and n.dtype.bits > 16
+        ):
             return narrow
     return None
 

@@ -97,12 +97,10 @@ def _rows(ctx: KernelContext, along: Positions, form: RowForm, split: bool) -> N
     def in_registers() -> None:
         nest(ctx, form.variables, lambda: _steps_of_row(ctx, along, form), vector=form.vector, tiers=tiers, split=split)
 
-    streamed = is_streamed(ctx, form, along.extent, tiers[0] * ctx.lanes) if wide else const(I1, 0)
+    streamed = is_streamed(ctx, form, along.extent, tiers[0] * ctx.lanes) if wide and tiers else const(I1, 0)
     if streamed.number != 0:
         with ctx.levels.when(streamed, certain=True):
-            emit_streamed(
-                ctx, form, lambda: _positions(ctx, along, ()), lambda loads: _first(ctx, along, loads), split
-            )
+            emit_streamed(ctx, form, lambda: _positions(ctx, along, ()), lambda loads: _first(ctx, along, loads), split)
     if streamed.number != 1:
         with ctx.levels.when(ctx.f.not_(streamed), certain=True) if streamed.number is None else nullcontext():
             in_registers()

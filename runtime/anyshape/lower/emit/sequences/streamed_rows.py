@@ -1,8 +1,8 @@
-"""Rows of steps that are more than the caches hold, position by position: what a position hands on is in scratch, and memory is walked as it lies.
+"""Rows of steps that are more than a cache holds, position by position: what one hands on is in scratch, and memory is read in order.
 
-In: rows of steps whose lanes run along the innermost loop. Out: a loop over the positions around one along the row. A row in registers is a
-few lines of memory, of which the next position has the same a row further on: a processor reads ahead within pages. The scratch is a part of
-the first cache; a longer row is done in pieces as long as that.
+In: rows of steps whose lanes run along the innermost loop. Out: a loop over the positions around one along the row. A row in registers is
+some lines of memory, of which the next position has the same a row further on, while a processor reads ahead within pages. The scratch is a
+part of the first cache; a longer row is done in pieces as long as that.
 """
 
 from __future__ import annotations
@@ -123,4 +123,3 @@ def _hand_on(ctx: KernelContext, handed: Sequence[tuple[Buffer, int, Val]]) -> N
     for buffer, copy, value in handed:
         raw = f.splat(elementwise.store_value(f, buffer.tensor.dtype, value), lanes)
         f.store(raw, ctx.values.pointer(buffer.tensor, buffer.address), copy * lanes)
-

@@ -131,7 +131,7 @@ def _level(f: FunctionBuilder, args: Sequence[Val]) -> list[Val]:
     return [f.splat(a, lanes) if lanes and not a.type.lanes else a for a in args]
 
 
-def _float(f: FunctionBuilder, op: str, kind: DType, args: list[Val]) -> Val:
+def _float(f: FunctionBuilder, op: str, kind: DType, args: Sequence[Val]) -> Val:
     if kind.bits == 16 and op in _OF_BITS:
         return _OF_BITS[op](f, *args)
     if kind.bits == 16:

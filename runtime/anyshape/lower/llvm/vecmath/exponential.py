@@ -119,8 +119,8 @@ def sigmoid(f: FunctionBuilder, x: Val) -> Val:
 
 
 def tanh(f: FunctionBuilder, x: Val) -> Val:
-    """(a + b tanh r) / (b + a tanh r) with the sign of x, where |x| == n ln(2)/2 + r, a = 1 - 2**-n and b = 1 + 2**-n, of which the quotient
-    is tanh(n ln(2)/2): 3 ulp."""
+    """(a + b tanh r) / (b + a tanh r) with the sign of x, where |x| == n ln(2)/2 + r, a = 1 - 2**-n and b = 1 + 2**-n, so that a / b is
+    tanh(n ln(2)/2): 3 ulp."""
     wide = x.type.scalar == F64
     size, form = abs_(f, x), format_of(x.type)
     end = const(x.type, 20.0 if wide else 10.0)
