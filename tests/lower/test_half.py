@@ -92,7 +92,7 @@ def test_elements_that_stay_as_they_are(dtype: DType) -> None:
 
 @pytest.mark.parametrize("dtype", [F16, BF16])
 def test_elements_that_are_widened(dtype: DType) -> None:
-    """Of arithmetic, of signs that are not rounded, of two elements, and of numbers that 16 bits do not hold."""
+    """Elements are f32 in arithmetic, in signs that are not rounded, beside each other, and beside numbers that 16 bits do not hold."""
     dag = Dag()
     x, y = of_two(dag, dtype)
     other = BF16 if dtype == F16 else F16

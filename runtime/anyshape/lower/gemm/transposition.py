@@ -33,7 +33,7 @@ TRANSPOSE_ARGUMENTS = [
 STRIP = 4
 """Vectors of columns that are transposed together in a wide strip: several lines of each row at once."""
 SHORT_STRIP = 16
-"""Those of elements of 8 and 16 bits whose columns become rows of at most a line: 8 KiB of the result."""
+"""Vectors of columns of a strip of elements of 8 and 16 bits whose columns become rows of at most a line: 8 KiB of the result."""
 
 
 def transpose_name(element: Type) -> str:

@@ -27,7 +27,7 @@ PART_OF_CACHE = 4
 TIERS = (4, 1)
 Starts = Callable[[list[tuple[Load, int]]], list[Val]]
 """The values of loads, each of a copy, before the first position."""
-Positions = Callable[[], AbstractContextManager[Iteration]]
+PositionLoop = Callable[[], AbstractContextManager[Iteration]]
 
 
 def is_streamed(ctx: KernelContext, form: RowForm, extent: Size, in_registers: int) -> Val:
@@ -53,7 +53,7 @@ def is_streamed(ctx: KernelContext, form: RowForm, extent: Size, in_registers: i
     return f.and_(large, f.compare("gt", ctx.sizes.of(v.extent), in_registers))
 
 
-def emit_streamed(ctx: KernelContext, form: RowForm, positions: Positions, starts: Starts, split: bool) -> None:
+def emit_streamed(ctx: KernelContext, form: RowForm, positions: PositionLoop, starts: Starts, split: bool) -> None:
     """Emits the loops. `positions` opens the loop over the positions; `split`: the outermost loop is shared out."""
     *outer, v = form.variables
     piece = _piece(ctx, form)
@@ -88,7 +88,7 @@ def _strip(
     form: RowForm,
     range_: Range,
     buffers: dict[Load, Buffer],
-    positions: Positions,
+    positions: PositionLoop,
     starts: Starts,
 ) -> None:
     values, v = ctx.values, form.vector
