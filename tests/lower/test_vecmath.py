@@ -329,7 +329,7 @@ def test_quotients_of_as_many_bits_as_a_float_has_are_exact(divisor: int, level:
 
 @pytest.mark.parametrize("uniform", [True, False])
 def test_a_divisor_of_all_lanes_has_one_reciprocal(uniform: bool) -> None:
-    """Its reciprocal is computed ahead of the branch between short integers and others, out of which code generation does not move it."""
+    """A reciprocal is computed ahead of the branch between short integers and others, out of which code generation does not move it."""
     module = Module(host_target().limited("avx2"))
     with module.function("map", VOID, [("a", PTR), ("b", PTR)]) as f:
         a, b = f.args
