@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from anyshape.equations.interpret import interpret
 from anyshape.equations.recurrences import as_steps
 from anyshape.errors import ShapeError
 from anyshape.lower import Group, describe, host_target, lower_group
-from anyshape.lower.target import binding
+from anyshape.lower.target import Target, binding
 from tests.kernel_texts import heard
 from tests.lower.native import Native
 
@@ -89,6 +90,20 @@ def test_rows_along_which_no_lanes_run_take_steps_together(heavy: bool, backward
             status, (result,) = native.run({x: values}, {N: n, T: t}, parts)
             assert status == 0
             np.testing.assert_allclose(result, expected, rtol=2e-5, atol=2e-5)
+
+
+def test_rows_without_lanes_that_hand_on_nothing() -> None:
+    """Each step reads the one two positions before it, through memory."""
+    x, y, eqs = tensor("x", "f32", N, T), tensor("y", "f32", N, T), Equations("two back", {}, {})
+    a, s = eqs.index("a", N), eqs.index("s", T)
+    eqs.step(y[a, s], where(gt(s, 1), lambda: y[a, s - 2], 0) + x[a, s], s)
+    native = Native(Group("two back", tuple(eqs.equations), (x,), outputs=(y,)))
+    for n, t in ((3, 9), (1, 1), (5, 2)):
+        values = RNG.integers(-3, 3, (n, t)).astype(np.float32)
+        for parts in (1, 3):
+            status, (result,) = native.run({x: values}, {N: n, T: t}, parts)
+            assert status == 0
+            np.testing.assert_array_equal(result, interpret(eqs.equations, {x: values}, {N: n, T: t})[y])
 
 
 def chain(width: Any, follows: bool) -> tuple[Equations, tuple[Tensor, ...], Tensor]:
@@ -184,6 +199,72 @@ def test_rows_from_a_start_through_a_tensor_of_its_own() -> None:
         assert status == 0
         np.testing.assert_array_equal(got, peaks[1:] - peaks[:-1])
         np.testing.assert_array_equal(interpret(eqs.equations, arrays, {T: t, N: n})[y], got)
+
+
+def small_caches(level: str = "avx512", l2_bytes: int = 1 << 13) -> Target:
+    """This machine with caches that a few rows do not fit."""
+    return replace(host_target().limited(level), l1_bytes=1 << 12, l2_bytes=l2_bytes)
+
+
+def two_sums(backward: bool) -> tuple[Equations, Tensor, tuple[Tensor, Tensor]]:
+    """Running sums of what is read and of the opposite, for several planes."""
+    x, y, z = tensor("x", "f32", N, T, M), tensor("y", "f32", N, T, M), tensor("z", "f32", N, T, M)
+    eqs = Equations("two", {}, {})
+
+    def before(t: Tensor, otherwise: Any, i: tuple[Any, ...]) -> Any:
+        n, s, m = i
+        if backward:
+            return where(lt(s, T - 1), lambda: t[n, s + 1, m], otherwise)
+        return where(gt(s, 0), lambda: t[n, s - 1, m], otherwise)
+
+    i = (eqs.index("n", N), eqs.index("s", T), eqs.index("m", M))
+    eqs.step(y[i], before(y, 1.0, i) + x[i], i[1], backward)
+    j = (eqs.index("n", N), eqs.index("s", T), eqs.index("m", M))
+    eqs.step(z[j], before(z, 2.0, j) - x[j], j[1], backward)
+    return eqs, x, (y, z)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
+def test_rows_that_are_more_than_the_caches_hold_go_position_by_position(level: str, backward: bool) -> None:
+    """Rows shorter than a piece of scratch, of several pieces, with and without a rest; and few rows, which stay in registers."""
+    eqs, x, results = two_sums(backward)
+    native = Native(Group("two", tuple(eqs.equations), (x,), outputs=results), small_caches(level))
+    assert dims.evaluate(native.kernel.scratch, {}) > 0
+    for n, t, m in (
+        (1, 9, 300),
+        (2, 5, 1000),
+        (3, 40, 131),
+        (2, 1, 600),
+        (1, 3, 70),
+        (2, 0, 300),
+        (0, 9, 300),
+        (2, 9, 5),
+    ):
+        values = RNG.integers(-3, 3, (n, t, m)).astype(np.float32)
+        expected = interpret(eqs.equations, {x: values}, {N: n, T: t, M: m})
+        for parts in (1, 3):
+            status, got = native.run({x: values}, {N: n, T: t, M: m}, parts)
+            assert status == 0
+            for tensor_, result in zip(results, got, strict=True):
+                np.testing.assert_array_equal(result, expected[tensor_])
+
+
+@pytest.mark.parametrize(
+    ("heavy", "width", "l2_bytes"),
+    [(True, M, 1 << 13), (False, 16, 1 << 13), (False, 4096, 1 << 30), (False, 4096, 1 << 13)],
+)
+def test_rows_that_registers_hand_on(heavy: bool, width: Any, l2_bytes: int) -> None:
+    """Heavy rows, rows no longer than what registers hand on, and rows that the second cache holds have no scratch; the last ones have
+    nothing in registers."""
+    x, y, eqs = tensor("x", "f32", 64, width), tensor("y", "f32", 64, width), Equations("wide", {}, {})
+    s, b = eqs.index("s", 64), eqs.index("b", width)
+    added = exp(minimum(x[s, b], 1.0)) * tanh(x[s, b]) if heavy else x[s, b]
+    eqs.step(y[s, b], where(gt(s, 0), lambda: y[s - 1, b], 0) + added, s)
+    native = Native(Group("wide", tuple(eqs.equations), (x,), outputs=(y,)), small_caches(l2_bytes=l2_bytes))
+    streamed = not heavy and width == 4096 and l2_bytes == 1 << 13
+    assert (dims.evaluate(native.kernel.scratch, {M: 4096}) > 0) is streamed
+    assert ("= phi <16 x float>" in native.kernel.text) is not streamed
 
 
 def network() -> tuple[Group, Equations]:

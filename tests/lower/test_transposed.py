@@ -13,7 +13,7 @@ from anyshape.lower import Group, lower_group
 from anyshape.lower.gemm.library import library_module, resolve
 from anyshape.lower.gemm.transposition import TRANSPOSE_ARGUMENTS, transpose_name
 from anyshape.lower.llvm.jit import compile_module
-from anyshape.lower.llvm.types import F32
+from anyshape.lower.llvm.types import F32, I16
 from anyshape.lower.target import host_target
 from benchmarks.gemm_measure import aligned
 from tests.lower.groups import B, Builder, M, N
@@ -81,6 +81,23 @@ def test_few_planes(few: int, level: str) -> None:
     ]
     for dtype in ("f32", "i64", "u8", "i16"):
         check(transposed(True, dtype), sizes, target=host_target().limited(level))
+
+
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])
+@pytest.mark.parametrize(("dtype", "lanes", "line"), [("i16", 8, 32), ("u8", 16, 64)])
+def test_rows_of_results_that_are_no_longer_than_a_line(dtype: str, lanes: int, line: int, level: str) -> None:
+    """Strips of 16 squares and a rest, of one square in a row, of two that overlap, of whole lines, and of a line and one more element."""
+    rows = (lanes, lanes + 1, line - 1, line, line + 1)
+    columns = (lanes, 16 * lanes, 16 * lanes + 1, 33 * lanes - 1)
+    sizes = [{B: 2, N: n, M: m} for n in rows for m in columns]
+    check(transposed(True, dtype), sizes, target=host_target().limited(level))
+
+
+def test_rows_of_short_elements_of_at_most_a_line_go_on_along_the_columns() -> None:
+    """The strip's squares are side by side where a row of the result is no longer than a line; the library has both orders."""
+    text = library_module(host_target(), I16).text()
+    assert "icmp sle i64 %to_step, 32\n" in text
+    assert "icmp sle i64 %to_step" not in library_module(host_target(), F32).text()
 
 
 @pytest.mark.parametrize("level", ["avx512", "avx2", "sse"])

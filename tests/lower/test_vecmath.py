@@ -298,20 +298,46 @@ def test_quotients_of_short_integers_are_exact(dtype: str, level: str) -> None:
     np.testing.assert_array_equal(run("trunc_mod", x, y, level), np.fmod(x, y))
 
 
+BITS = {32: [8, 23, 24, 25, 31], 64: [8, 31, 49, 50, 51, 53, 63]}
+
+
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("dtype", ["int64", "uint64"])
-@pytest.mark.parametrize("bits", [8, 31, 49, 50, 51, 53, 63])
+@pytest.mark.parametrize("dtype, bits", [(f"{u}int{n}", bits) for n in BITS for u in ("", "u") for bits in BITS[n]])
 def test_quotients_of_long_integers_are_exact(dtype: str, bits: int, level: str) -> None:
     """The quotients are next to a whole number, where a float would round up to it, or in a vector that has one lane that is too long."""
     rng = np.random.default_rng(5)
     y = rng.integers(1, 1 << max(bits // 2, 1), 4096, dtype)
     x = rng.integers(0, 1 << (bits - bits // 2), 4096, dtype) * y + rng.integers(-1, 2, 4096).astype(dtype)
     x[::64] = (1 << bits) - 1
-    if dtype == "int64":
-        x, y = x * rng.choice([-1, 1], 4096), y * rng.choice([-1, 1], 4096)
+    if np.iinfo(dtype).min < 0:
+        x, y = (n * rng.choice([-1, 1], 4096).astype(dtype) for n in (x, y))
     np.testing.assert_array_equal(run("floor_div", x, y, level), x // y)
     np.testing.assert_array_equal(run("floor_mod", x, y, level), x % y)
     np.testing.assert_array_equal(run("trunc_mod", x, y, level), np.fmod(x, y))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("divisor", [1, 3, 4095, 4097, 2**24 - 1, 2**24])
+def test_quotients_of_as_many_bits_as_a_float_has_are_exact(divisor: int, level: str) -> None:
+    """Dividends are next to multiples of the divisor, up to the last that is divided as an f32 and beyond."""
+    multiples = np.arange(max(0, 2**24 // divisor - 700), 2**24 // divisor + 3) * divisor
+    x = np.concatenate([s * multiples + step for s in (-1, 1) for step in (-1, 0, 1)]).astype(np.int32)
+    for y in (np.full_like(x, divisor), np.full_like(x, -divisor)):
+        np.testing.assert_array_equal(run("trunc_div", x, y, level), np.trunc(x / y.astype(np.float64)))
+        np.testing.assert_array_equal(run("floor_mod", x, y, level), x % y)
+
+
+@pytest.mark.parametrize("uniform", [True, False])
+def test_a_divisor_of_all_lanes_has_one_reciprocal(uniform: bool) -> None:
+    """A reciprocal is computed ahead of the branch between short integers and others, out of which code generation does not move it."""
+    module = Module(host_target().limited("avx2"))
+    with module.function("map", VOID, [("a", PTR), ("b", PTR)]) as f:
+        a, b = f.args
+        f.store(vecmath.trunc_div(f, f.load(a, I32.vector(8)), f.load(b, I32.vector(0 if uniform else 8))), a)
+        f.ret()
+    text = module.text()
+    assert ("fdiv <8 x double>" in text[: text.index("br i1")]) is uniform
+    assert text.count("fdiv <8 x double>") == 1
 
 
 @pytest.mark.parametrize("level", LEVELS)

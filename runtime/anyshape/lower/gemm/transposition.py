@@ -32,6 +32,8 @@ TRANSPOSE_ARGUMENTS = [
 ]
 STRIP = 4
 """Vectors of columns that are transposed together in a wide strip: several lines of each row at once."""
+SHORT_STRIP = 16
+"""Vectors of columns of a strip of elements of 8 and 16 bits whose columns become rows of at most a line: 8 KiB of the result."""
 
 
 def transpose_name(element: Type) -> str:
@@ -167,12 +169,19 @@ class _Copy:
         """Copies rows from `begin` on by squares."""
         f, lanes = self.f, self.lanes
         width = f.select(self.is_wide(), const(I64, STRIP * lanes), const(I64, lanes))
-        with f.for_range(self.first, self.last, width) as strip:
-            end = f.smin(f.add(strip.index, width), self.last)
-            if self.element.bytes < 4:
-                self.short_squares(begin, strip.index, end)
-            else:
-                self.strip(begin, strip.index, end)
+        if self.element.bytes >= 4:
+            self.strips(begin, width, self.strip)
+            return
+        with f.if_else(f.compare("le", self.to_step, self.per_line)) as order:
+            with order.then():  # a strip's lines are few, in whatever order they are written
+                self.strips(begin, const(I64, SHORT_STRIP * lanes), self.strip)
+            with order.otherwise():
+                self.strips(begin, width, self.short_squares)
+
+    def strips(self, begin: Val, width: Val, copy: Callable[[Val, Val, Val], None]) -> None:
+        """Copies by strips of so many columns."""
+        with self.f.for_range(self.first, self.last, width) as strip:
+            copy(begin, strip.index, self.f.smin(self.f.add(strip.index, width), self.last))
 
     def strip(self, begin: Val, first: Val, end: Val) -> None:
         f, lanes = self.f, self.lanes
@@ -202,8 +211,15 @@ class _Copy:
         return f.select(near, apart, f.compare("ge", self.row_step, self.to_step))
 
     def row_starts(self, i: Val) -> list[Val]:
-        f = self.f
-        return [f.gep(self.source, f.mul(f.add(i, k), self.row_step), self.element) for k in range(self.lanes)]
+        """The beginnings of as many rows as a square has, from `i` on. Of short elements, whose squares are small, each is made of the one
+        before, which takes fewer instructions; in longer strips they do not wait for each other."""
+        f, element = self.f, self.element
+        if element.bytes >= 4:
+            return [f.gep(self.source, f.mul(f.add(i, k), self.row_step), element) for k in range(self.lanes)]
+        starts = [f.gep(self.source, f.mul(i, self.row_step), element)]
+        while len(starts) < self.lanes:
+            starts.append(f.gep(starts[-1], self.row_step, element))
+        return starts
 
     def square(self, starts: Sequence[Val], i: Val, right: Val, store: Callable[[Val, Val], None]) -> None:
         """Copies the square of rows from `i` and columns from `right` on, or the last ones."""

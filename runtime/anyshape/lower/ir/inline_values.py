@@ -47,6 +47,7 @@ from anyshape.lower.ir.index_forms import (
     is_value_inside,
     row_major_position,
 )
+from anyshape.lower.ir.narrow_values import of_bits
 from anyshape.lower.ir.padded import index_of
 from anyshape.lower.ir.stores import Store
 from anyshape.lower.kernel import Group, Index, KernelError, Origin
@@ -211,7 +212,7 @@ class InlinedValues:
             return next(
                 (a for a in args if isinstance(a, Constant) and not a.value), args[isinstance(args[0], Constant)]
             )
-        power = self._power(*args) if e.op == "pow" and dtype.is_float else None
+        power = self._power(*args) if e.op == "pow" and dtype.is_float else of_bits(self.dag, e.op, dtype, args)
         return self.dag.op(e.op, dtype, *args) if power is None else power
 
     def _power(self, base: DagNode, exponent: DagNode) -> DagNode | None:

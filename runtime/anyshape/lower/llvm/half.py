@@ -1,4 +1,4 @@
-"""Conversions between f32 and the floats of 16 bits, in integer arithmetic where the processor has no instruction.
+"""Conversions between f32 and the floats of 16 bits, in integer arithmetic where the processor has no instruction, and what needs none.
 
 No processor has one for bf16 that keeps the smallest numbers: AVX-512's takes them for 0. Elsewhere LLVM would call a function of the
 compiler's library, which nobody links. Rounding is to the nearest, ties to even, as the instructions do. The method for f16 is that of
@@ -8,8 +8,10 @@ power of two rounds (or scales) numbers that are too small for a normal one.
 
 from __future__ import annotations
 
+import math
+
 from anyshape.lower.llvm.builder import FunctionBuilder
-from anyshape.lower.llvm.types import BF16, F32, I16, I32, Type, Val, const
+from anyshape.lower.llvm.types import BF16, F16, F32, I16, I32, Type, Val, const, half_bits
 
 _SIGN = 0x8000_0000
 _INFINITY = 0x7F80_0000
@@ -39,6 +41,42 @@ def widen(f: FunctionBuilder, a: Val) -> Val:
     magnitude = f.select(f.compare("eq", exponent, 0x7C00 << _MANTISSA), special, normal)
     magnitude = f.select(f.compare("eq", exponent, 0), f.bitcast(small, moved.type), magnitude)
     return _float(f, f.or_(magnitude, sign))
+
+
+_INFINITIES = {F16: 0x7C00, BF16: 0x7F80}
+"""The bits of infinity, above which those of NaN are."""
+_MAGNITUDE = 0x7FFF
+
+
+def magnitude(f: FunctionBuilder, a: Val) -> Val:
+    """A float of 16 bits without its sign."""
+    return f.bitcast(f.and_(_bits(f, a), _MAGNITUDE), a.type)
+
+
+def negated(f: FunctionBuilder, a: Val) -> Val:
+    """A float of 16 bits with the other sign."""
+    return f.bitcast(f.xor(_bits(f, a), _MAGNITUDE + 1), a.type)
+
+
+def is_not_zero(f: FunctionBuilder, a: Val) -> Val:
+    """Whether a float of 16 bits is not 0; NaN is not."""
+    return f.compare("ne", f.and_(_bits(f, a), _MAGNITUDE), 0)
+
+
+def equality(f: FunctionBuilder, a: Val, b: Val) -> Val | None:
+    """Whether two floats of 16 bits are equal, of which one is a number that is known, or both are the same; None otherwise. A number other
+    than 0 has bits of its own."""
+    if a.name == b.name:
+        return f.compare("le", f.and_(_bits(f, a), _MAGNITUDE), _INFINITIES[a.type.scalar])
+    for x, known in ((a, b), (b, a)):
+        if known.number is not None and x.number is None and not math.isnan(known.number):
+            bits = half_bits(known.type, known.number)
+            return f.not_(is_not_zero(f, x)) if not bits & _MAGNITUDE else f.compare("eq", _bits(f, x), bits)
+    return None
+
+
+def _bits(f: FunctionBuilder, a: Val) -> Val:
+    return f.bitcast(a, I16.vector(a.type.lanes))
 
 
 def shorten(f: FunctionBuilder, a: Val, to: Type) -> Val:

@@ -134,10 +134,15 @@ def _float_text(value: float, element: str) -> str:
         return "0x" + struct.pack(">d", value).hex().upper()
     if element == "float":
         return "0x" + struct.pack(">d", ctypes.c_float(value).value).hex().upper()
-    if element == "half":
+    return str(half_bits(Type(element), value))
+
+
+def half_bits(type_: Type, value: float) -> int:
+    """The bits of a number that is rounded to a float of 16 bits, as an integer with a sign."""
+    if type_.element == "half":
         with np.errstate(over="ignore"):
-            return str(int(np.float16(value).view(np.int16)))
-    return str(int(np.asarray(value).astype(ml_dtypes.bfloat16).view(np.int16)))
+            return int(np.float16(value).view(np.int16))
+    return int(np.asarray(value).astype(ml_dtypes.bfloat16).view(np.int16))
 
 
 def const(type_: Type, value: int | float) -> Val:

@@ -13,11 +13,12 @@ from anyshape.equations import Tensor
 from anyshape.lower.analyse.classify import cost
 from anyshape.lower.emit.loops.nest import nest
 from anyshape.lower.emit.products.product import OfBlock
+from anyshape.lower.emit.sequences.streamed_rows import emit_streamed, is_streamed
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.values.levels import Iteration
 from anyshape.lower.ir.dag import Load
-from anyshape.lower.llvm.types import I64, Val, const
+from anyshape.lower.llvm.types import I1, I64, Val, const
 from anyshape.lower.schedule.products import PhaseStep
 from anyshape.lower.schedule.recurrence import Positions, Recurrence, RowForm, StepForm
 
@@ -92,7 +93,17 @@ def _rows(ctx: KernelContext, along: Positions, form: RowForm, split: bool) -> N
     if form.several is not None:
         _several_rows(ctx, along, form, form.several, split)
         return
-    nest(ctx, form.variables, lambda: _steps_of_row(ctx, along, form), vector=form.vector, tiers=tiers, split=split)
+
+    def in_registers() -> None:
+        nest(ctx, form.variables, lambda: _steps_of_row(ctx, along, form), vector=form.vector, tiers=tiers, split=split)
+
+    streamed = is_streamed(ctx, form, along.extent, tiers[0] * ctx.lanes) if wide and tiers else const(I1, 0)
+    if streamed.number != 0:
+        with ctx.levels.when(streamed, certain=True):
+            emit_streamed(ctx, form, lambda: _positions(ctx, along, ()), lambda loads: _first(ctx, along, loads), split)
+    if streamed.number != 1:
+        with ctx.levels.when(ctx.f.not_(streamed), certain=True) if streamed.number is None else nullcontext():
+            in_registers()
 
 
 def _steps_of_row(ctx: KernelContext, along: Positions, form: RowForm) -> None:

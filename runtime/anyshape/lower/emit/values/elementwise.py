@@ -1,7 +1,7 @@
 """Elementwise operations of equations as instructions: one table from operation names to vector code.
 
 In: an open function and values of any lane count, with their dtypes. Out: the value. A bool is i1 in a register; f16 and
-bf16 compute in f32 and round after each operation, so that the result does not depend on what was fused.
+bf16 compute in f32 and round after each operation, so that the result does not depend on what was fused, but for what bits alone decide.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ _FLOAT: dict[str, Callable[..., Val]] = {
     "fma": lambda f, a, b, c: f.fma(a, b, c),
 }  # fmt: skip
 
+_OF_BITS: dict[str, Callable[..., Val]] = {"abs": half.magnitude, "neg": half.negated}
+"""Operations on floats of 16 bits that need not be computed in f32."""
+
 _INT: dict[str, Callable[..., Val]] = {
     "add": lambda f, u, a, b: f.add(a, b), "sub": lambda f, u, a, b: f.sub(a, b), "mul": lambda f, u, a, b: f.mul(a, b),
     "div": lambda f, u, a, b: vm.trunc_div(f, a, b, unsigned=u),
@@ -63,6 +66,8 @@ _BOOL: dict[str, Callable[..., Val]] = {
 }  # fmt: skip
 
 _COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
+_DIVISIONS = frozenset(("div", "trunc_div", "floordiv", "mod", "fmod"))
+"""Operations that take of integers a divisor that is the same in all lanes as it is: what is computed of it is then computed once."""
 _IDENTITY_ON_INTEGERS = frozenset(("floor", "ceil", "round_even", "trunc"))
 
 
@@ -81,7 +86,8 @@ def apply(f: FunctionBuilder, op: str, dtype: DType, args: Sequence[Val], kinds:
         return philox(f, args[0], args[1], dtype, register_type(dtype))
     if op == "entropy":
         return f.atomic_update("add", f.module.declare_word(entropy.SYMBOL), const(I64, 1))
-    args = _level(f, args)
+    if op not in _DIVISIONS or kinds[0].kind not in ("int", "uint"):
+        args = _level(f, args)
     if op == "dot":
         return add_dot(f, const(args[0].type, 0), *args)
     if op == "cast":
@@ -101,6 +107,10 @@ def apply(f: FunctionBuilder, op: str, dtype: DType, args: Sequence[Val], kinds:
             return _BOOL[op](f, *args)
         raise TypeError(f"{op} has no meaning on bool")
     if op in _COMPARISONS:
+        if op in ("eq", "ne") and args[0].type.is_half:
+            equal = half.equality(f, *args)
+            if equal is not None:
+                return f.not_(equal) if op == "ne" else equal
         first, second = (comparable(f, a) for a in args)
         return f.compare(op, first, second, unsigned=kind.kind == "uint")
     if kind.is_float:
@@ -121,7 +131,9 @@ def _level(f: FunctionBuilder, args: Sequence[Val]) -> list[Val]:
     return [f.splat(a, lanes) if lanes and not a.type.lanes else a for a in args]
 
 
-def _float(f: FunctionBuilder, op: str, kind: DType, args: list[Val]) -> Val:
+def _float(f: FunctionBuilder, op: str, kind: DType, args: Sequence[Val]) -> Val:
+    if kind.bits == 16 and op in _OF_BITS:
+        return _OF_BITS[op](f, *args)
     if kind.bits == 16:
         wide = [half.widen(f, a) for a in args]
         return half.shorten(f, _FLOAT[op](f, *wide), register_type(kind))
@@ -131,7 +143,9 @@ def _float(f: FunctionBuilder, op: str, kind: DType, args: list[Val]) -> Val:
 def _truth(f: FunctionBuilder, a: Val, kind: DType) -> Val:
     if kind.kind == "bool":
         return a
-    return f.fcmp("une", comparable(f, a), 0.0) if kind.is_float else f.compare("ne", a, 0)
+    if a.type.is_half:
+        return half.is_not_zero(f, a)
+    return f.fcmp("une", a, 0.0) if kind.is_float else f.compare("ne", a, 0)
 
 
 def comparable(f: FunctionBuilder, a: Val) -> Val:
