@@ -12,7 +12,7 @@ from anyshape.lower import gemm
 from anyshape.lower.emit.products.product_operands import bind_row, in_batch
 from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.values.value import Vector
-from anyshape.lower.ir.dag import DagNode, Load
+from anyshape.lower.ir.dag import DagNode, Load, LoopIndex, LoopVar
 from anyshape.lower.ir.stores import below
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I64, Val
@@ -32,11 +32,30 @@ class ProductEpilogue:
     def segments(
         self, f: FunctionBuilder, tile: gemm.Tile, column: Val, mask: Val | None, emit: Callable[[Val | None], None]
     ) -> None:
-        """Loops over the rows of results that a vector of places overlaps."""
+        """Emits code for the rows of results that a vector of columns overlaps: a loop over them; where columns are results alone, and a row
+        of what is stored follows the one before in memory, the vector as a whole."""
+        assert self.p.windows is not None
+        across, along = self.p.windows.staged.moving
+        pitch, width = (self.ctx.sizes.of(n) for n in (self.p.windows.staged.result_pitches[0], along.position.extent))
+        if not _follow_each_other(self.p, across.position, along.position):
+            self.rows_of(f, column, mask, emit, pitch)
+            return
+        with f.if_else(f.compare("eq", pitch, width)) as counts_results:
+            with counts_results.then():
+                row = f.binary("udiv", column, width)
+                self.segment = row, f.sub(column, f.mul(row, width))
+                emit(mask)
+            with counts_results.otherwise():
+                self.rows_of(f, column, mask, emit, pitch)
+
+    def rows_of(
+        self, f: FunctionBuilder, column: Val, mask: Val | None, emit: Callable[[Val | None], None], pitch: Val
+    ) -> None:
+        """Loops over the rows of results, `pitch` columns apart, that a vector of columns overlaps."""
         ctx, p, lanes = self.ctx, self.p, self.lanes
         assert p.windows is not None
         across, along = p.windows.staged.moving
-        pitch, width = ctx.sizes.of(p.windows.staged.pitches[0]), ctx.sizes.of(along.position.extent)
+        width = ctx.sizes.of(along.position.extent)
         first = f.binary("udiv", column, pitch)
         last = f.binary("udiv", f.add(column, lanes - 1), pitch)
         end = f.smin(f.add(last, 1), ctx.sizes.of(across.position.extent))
@@ -56,7 +75,7 @@ class ProductEpilogue:
             yield
             return
         across, along = p.a.windows.staged.moving
-        pitch = ctx.sizes.of(p.a.windows.staged.pitches[0])
+        pitch = ctx.sizes.of(p.a.windows.staged.result_pitches[0])
         quotient = f.binary("udiv", row, pitch)
         position = f.sub(row, f.mul(quotient, pitch))
         is_result = f.compare("lt", position, ctx.sizes.of(along.position.extent))
@@ -102,3 +121,18 @@ class ProductEpilogue:
             for s in p.stores:
                 for copy in range(len(sums)):
                     ctx.values.store(s.access, ctx.values.of(s.value, copy), copy)
+
+
+def _follow_each_other(p: Product, across: LoopVar, along: LoopVar) -> bool:
+    """Whether rows of results follow each other without a gap wherever the stores of a product read and write along them."""
+    count = along.extent
+    pitches = (count, p.windows.staged.result_pitches[0]) if p.windows is not None else (count,)
+    nodes = below(p.stores, stop=p.sum)
+    if any(isinstance(n, LoopIndex) and n.variable in (across, along) for n in nodes):
+        return False
+    for x in (*(s.access for s in p.stores), *(n.access for n in nodes if isinstance(n, Load))):
+        inner, outer = (x.address.coefficient(v) for v in (along, across))
+        is_computed = not x.is_plain and not x.domain.isdisjoint((across, along))
+        if is_computed or all(outer != inner * pitch for pitch in pitches):
+            return False
+    return True

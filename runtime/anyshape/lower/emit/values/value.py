@@ -43,7 +43,7 @@ from anyshape.lower.ir.dag import (
 )
 from anyshape.lower.ir.padded import PaddedLoad, padded_load
 from anyshape.lower.llvm.gathering import every, pick
-from anyshape.lower.llvm.types import I8, I32, I64, Val, const, const_vector
+from anyshape.lower.llvm.types import I8, I32, I64, Type, Val, const, const_vector
 from anyshape.lower.llvm.vecmath import exp
 
 CLOSE = (2,)
@@ -52,12 +52,24 @@ are read as by a gather."""
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """Where a vector lies in rows that have more elements than there are positions: its first lane is `start` elements behind the base of
+    all vectors, and the lanes of `following`, which are in the next row (None: none is), `gap` elements further on."""
+
+    start: Val
+    gap: Val
+    following: Val | None
+
+
+@dataclass(frozen=True, slots=True)
 class Vector:
-    """Lane l of copy u is position base + u * lanes + l of `variable`; `masks` tell which lanes exist (None: all)."""
+    """Lane l of copy u is position base + u * lanes + l of `variable`; `masks` tell which lanes exist (None: all). `spans`: where each copy
+    is instead, for reads alone."""
 
     variable: LoopVar
     lanes: int
     masks: tuple[Val | None, ...]
+    spans: tuple[Span, ...] = ()
 
     @property
     def copies(self) -> int:
@@ -407,12 +419,23 @@ class Values:
                 bounded is not None and not bounded.type.lanes
             ):  # a masked load far from any memory takes as long as a fault
                 pointer = f.select(bounded, pointer, self.memory.base(access.tensor))
-            raw = f.load(pointer, type_, at) if mask is None else f.masked_load(pointer, type_, mask, at)
+            if self.vector.spans and mask is None:
+                raw = self._spanned(pointer, type_, self.vector.spans[copy])
+            else:
+                raw = f.load(pointer, type_, at) if mask is None else f.masked_load(pointer, type_, mask, at)
         else:
             assert offsets is not None
             picked = mask is None and any(self.varies(n) for n, _ in access.address.lets)
             raw = pick(f, pointer, type_, offsets) if picked else f.gather(pointer, type_, offsets, mask)
         return elementwise.load_value(f, access.tensor.dtype, raw)
+
+    def _spanned(self, pointer: Val, type_: Type, span: Span) -> Val:
+        """Loads a vector that may go on in the next row."""
+        f = self.f
+        raw = f.load(pointer, type_, span.start)
+        if span.following is None:
+            return raw
+        return f.select(span.following, f.load(f.gep(pointer, span.gap, type_), type_, span.start), raw)
 
     def word(self, access: Access, copy: int) -> Val:
         """Loads four adjacent bytes, of which a plain access is the first, as an integer of 32 bits."""
