@@ -34,8 +34,8 @@ class ProductEpilogue:
     def segments(
         self, f: FunctionBuilder, tile: gemm.Tile, column: Val, mask: Val | None, emit: Callable[[Val | None], None]
     ) -> None:
-        """Emits code for the rows of results that a vector of columns overlaps: a loop over them; where columns are results alone, and a row
-        of what is stored follows the one before in memory, the vector as a whole."""
+        """Emits code for the rows of results that a vector of columns overlaps: a loop over them, or the vector as a whole where columns are
+        results alone and all that is stored and read walks these as one."""
         assert self.p.windows is not None
         across, along = self.p.windows.staged.moving
         pitch, width = (self.ctx.sizes.of(n) for n in (self.p.windows.staged.result_pitches[0], along.position.extent))
