@@ -34,7 +34,7 @@ class ProductEpilogue:
     def segments(
         self, f: FunctionBuilder, tile: gemm.Tile, column: Val, mask: Val | None, emit: Callable[[Val | None], None]
     ) -> None:
-        """Emits code for the rows of results that a vector of columns overlaps: a loop over them, or the vector as a whole where columns are
+        """Emits code for the rows of results that a vector of columns overlaps: a loop over them, or the whole vector where columns are
         results alone and all that is stored and read walks these as one."""
         assert self.p.windows is not None
         across, along = self.p.windows.staged.moving
