@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -467,6 +468,19 @@ def test_a_short_last_chain_is_part_of_the_one_before(k: int, chains: int, level
     small = {1: 0, 2: k - 128, 3: k - 128}[chains] * 0.25
     result = contract(a, b, "unit", level=level)
     assert (np.abs(result - (2.0**24 + small)) <= 2).all()
+
+
+@pytest.mark.parametrize(("level", "halves"), [("avx512", True), ("avx2", False)])
+@pytest.mark.parametrize(("kind", "ragged"), [("masked", True), ("narrow", True), ("full", False)])
+def test_few_last_columns_are_half_a_vector_where_vectors_are_longest(
+    level: str, halves: bool, kind: str, ragged: bool
+) -> None:
+    target = host_target().limited(level)
+    lanes = gemm.tiles_for(target, F32).lanes
+    text = library_module(target, F32).text()
+    kernel = re.search(rf"@f32_{kind}_6\(.*?\n}}", text, re.DOTALL)
+    assert kernel is not None and f"<{lanes} x float>" in kernel[0]
+    assert (f"<{lanes // 2} x float>" in kernel[0]) == (halves and ragged)
 
 
 @pytest.mark.parametrize("lda", [1024, 1000])
