@@ -105,9 +105,9 @@ def test_what_follows_the_sums_knows_its_row(after: str, level: str) -> None:
 
 
 def test_a_vector_that_stays_in_its_row_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the lanes that are in the next row, results of rows that are no whole vectors are wrong."""
-    plain = product_operands.Span
-    monkeypatch.setattr(product_operands, "Span", lambda start, gap, following: plain(start, gap, None))
+    """Results of rows that are no whole vectors are wrong without the lanes that are in the next row."""
+    plain = product_operands.VectorPlace
+    monkeypatch.setattr(product_operands, "VectorPlace", lambda start, gap, following: plain(start, gap, None))
     check(layer(), [{B: 1, H: 3, W: 32}])
     with pytest.raises(AssertionError):
         check(layer(), [{B: 1, H: 3, W: 20}])

@@ -462,7 +462,7 @@ def test_operands_may_be_broadcast_along_any_axis(m: int, n: int, k: int) -> Non
 @pytest.mark.parametrize(("k", "chains"), [(128, 1), (192, 1), (193, 2), (256, 2), (320, 2), (321, 3)])
 @pytest.mark.parametrize("level", ["avx512", "avx2"])
 def test_a_short_last_chain_is_part_of_the_one_before(k: int, chains: int, level: str) -> None:
-    """In a chain that begins with a large number a small one is lost; what a chain of small ones adds up to is not."""
+    """A small number is lost in a chain that begins with a large one; what a chain of small ones adds up to is not."""
     a, b = np.ones((1, 1, 20, k), np.float32), np.full((1, 1, k, 40), 0.25, np.float32)
     b[:, :, 0] = 2.0**24
     small = {1: 0, 2: k - 128, 3: k - 128}[chains] * 0.25

@@ -161,7 +161,9 @@ def emit_kernel(
     columns, as LLVM distinguishes two kinds of loads. `adds`: to what there is in memory, from the first products on. The last vector of a
     ragged panel is half of one where that has all of its columns."""
     whole, half = [tiles.lanes] * vectors, tiles.lanes // 2
-    loops = _KernelLoops(tiles, rows, kind, stored, keeps, reloads, step, adds)
+    loops = _KernelLoops(
+        tiles=tiles, rows=rows, kind=kind, stored=stored, keeps=keeps, reloads=reloads, step=step, adds=adds
+    )
     with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
         if kind not in (MASKED, NARROW) or keeps or tiles.lanes * tiles.element.bytes <= HALVED:
             loops.emit(f, whole)
@@ -174,7 +176,7 @@ def emit_kernel(
         f.ret()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _KernelLoops:
     """What `emit_kernel` makes a kernel of."""
 

@@ -18,7 +18,7 @@ from anyshape.lower.analyse.windows import Windows
 from anyshape.lower.emit.loops.nest import nest
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
-from anyshape.lower.emit.values.value import Span, Vector
+from anyshape.lower.emit.values.value import Vector, VectorPlace
 from anyshape.lower.emit.windowed.taps import all_inside, are_few, at_taps, tap_bounds
 from anyshape.lower.emit.windowed.windows import fill
 from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, walk
@@ -153,28 +153,27 @@ class OperandCode:
         """Emits `body` for vectors of places from the one with this number on: where results are counted, once for vectors of which each is
         in one row, and once for those that go on in the next."""
         ctx, f, lanes, masks = self.ctx, self.ctx.f, self.tiles.lanes, (None,) * places.vectors
-        moving, pitches = places.windows.staged.moving, places.windows.staged.result_pitches
-        line, pitch = (ctx.sizes.of(n) for n in (pitches[0], places.windows.staged.pitches[0]))
-        gap = f.sub(pitch, line)
-        if len(moving) == 1 or gap.number == 0:
+        staged = places.windows.staged
+        if len(staged.moving) == 1 or staged.result_pitches[0] == staged.pitches[0]:
             with ctx.values.along(Vector(places.along, lanes, masks)):
                 ctx.levels.bind(places.along, first)
                 body()
             return
-        last = f.sub(ctx.sizes.of(places.along.extent), 1)
-        base, spans, crosses = first, list[Span](), const(I1, 0)
+        line, last = ctx.sizes.of(staged.result_pitches[0]), f.sub(ctx.sizes.of(places.along.extent), 1)
+        gap = f.sub(ctx.sizes.of(staged.pitches[0]), line)
+        base, lying, crosses = first, list[VectorPlace](), const(I1, 0)
         for copy in range(places.vectors):
             number = f.smin(f.add(first, copy * lanes), last)
             row = f.binary("udiv", number, line)
             left = f.sub(line, f.sub(number, f.mul(row, line)))
             place = f.add(number, f.mul(row, gap))
             base = base if copy else place
-            spans.append(Span(f.sub(place, base), gap, f.compare("ge", f.iota(I64, lanes), left)))
+            lying.append(VectorPlace(f.sub(place, base), gap, f.compare("ge", f.iota(I64, lanes), left)))
             crosses = f.or_(crosses, f.compare("lt", left, lanes))
         crosses = f.and_(crosses, f.compare("ne", gap, 0))
-        whole = [replace(span, following=None) for span in spans]
-        for holds, lying in ((crosses, spans), (f.not_(crosses), whole)):
-            vector = Vector(places.along, lanes, masks, tuple(lying))
+        whole = [replace(place, following=None) for place in lying]
+        for holds, each in ((crosses, lying), (f.not_(crosses), whole)):
+            vector = Vector(places.along, lanes, masks, tuple(each))
             with ctx.levels.when(holds, certain=True), ctx.values.along(vector):
                 ctx.levels.bind(places.along, base)
                 body()

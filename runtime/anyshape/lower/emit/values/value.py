@@ -52,8 +52,8 @@ are read as by a gather."""
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """Where a vector lies in rows that have more elements than there are positions: its first lane is `start` elements behind the base of
+class VectorPlace:
+    """The place of a vector in rows that have more elements than there are positions: its first lane is `start` elements behind the base of
     all vectors, and the lanes of `following`, which are in the next row (None: none is), `gap` elements further on."""
 
     start: Val
@@ -63,13 +63,13 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """Lane l of copy u is position base + u * lanes + l of `variable`; `masks` tell which lanes exist (None: all). `spans`: where each copy
-    is instead, for reads alone."""
+    """Lane l of copy u is position base + u * lanes + l of `variable`; `masks` tell which lanes exist (None: all). `places`: those of the
+    copies instead, for reads alone."""
 
     variable: LoopVar
     lanes: int
     masks: tuple[Val | None, ...]
-    spans: tuple[Span, ...] = ()
+    places: tuple[VectorPlace, ...] = ()
 
     @property
     def copies(self) -> int:
@@ -419,8 +419,8 @@ class Values:
                 bounded is not None and not bounded.type.lanes
             ):  # a masked load far from any memory takes as long as a fault
                 pointer = f.select(bounded, pointer, self.memory.base(access.tensor))
-            if self.vector.spans and mask is None:
-                raw = self._spanned(pointer, type_, self.vector.spans[copy])
+            if self.vector.places and mask is None:
+                raw = self._load_from(pointer, type_, self.vector.places[copy])
             else:
                 raw = f.load(pointer, type_, at) if mask is None else f.masked_load(pointer, type_, mask, at)
         else:
@@ -429,13 +429,13 @@ class Values:
             raw = pick(f, pointer, type_, offsets) if picked else f.gather(pointer, type_, offsets, mask)
         return elementwise.load_value(f, access.tensor.dtype, raw)
 
-    def _spanned(self, pointer: Val, type_: Type, span: Span) -> Val:
+    def _load_from(self, pointer: Val, type_: Type, place: VectorPlace) -> Val:
         """Loads a vector that may go on in the next row."""
         f = self.f
-        raw = f.load(pointer, type_, span.start)
-        if span.following is None:
+        raw = f.load(pointer, type_, place.start)
+        if place.following is None:
             return raw
-        return f.select(span.following, f.load(f.gep(pointer, span.gap, type_), type_, span.start), raw)
+        return f.select(place.following, f.load(f.gep(pointer, place.gap, type_), type_, place.start), raw)
 
     def word(self, access: Access, copy: int) -> Val:
         """Loads four adjacent bytes, of which a plain access is the first, as an integer of 32 bits."""
