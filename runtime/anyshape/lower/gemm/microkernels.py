@@ -19,8 +19,7 @@ from .strips import StoredRows, StripOperands, emit_strip
 from .tiles import Tiles
 
 CHUNK = 128
-"""Products added up in registers before they go onto the sum in memory: rounding grows with the length of a chain of additions. At most
-half as many are left for a last chain are added to the one before."""
+"""Products added up in registers before they go onto the sum in memory: rounding grows with the length of a chain of additions."""
 SEVERAL = 3
 """The number of tiles in a block from which on one of them keeps what it widens for the others."""
 HALVED = 32
@@ -203,10 +202,8 @@ class _KernelLoops:
         pointers = [f.gep(a, f.mul(row_bytes, origin), I8) for origin in origins]
         loads = vectors if self.reloads and vectors <= 2 else 1
         ahead = f.mul(b_step, _steps_ahead(tiles, stored)) if self.kind == FAR else None
-        begins = f.sub(k, CHUNK // 2)
-        with f.for_range(0, begins, CHUNK, carried=[b, *pointers], at_least_once=True) as chunk:
-            behind = f.add(chunk.index, CHUNK)
-            end = f.select(f.compare("lt", behind, begins), behind, k)
+        with f.for_range(0, k, CHUNK, carried=[b, *pointers], at_least_once=True) as chunk:
+            end = f.smin(f.add(chunk.index, CHUNK), k)
             with f.for_range(chunk.index, end, carried=[*chunk.carried, *start]) as loop:
                 b_now, *rest = loop.carried
                 a_now, sums = dict(zip(origins, rest)), rest[len(origins) :]
