@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -456,6 +457,30 @@ def test_operands_may_be_broadcast_along_any_axis(m: int, n: int, k: int) -> Non
     for x, y in itertools.product(left, right):
         a, b = np.broadcast_to(x, (1, 1, m, k)), np.broadcast_to(y, (1, 1, k, n))
         check(contract(a, b), a, b)
+
+
+@pytest.mark.parametrize(("k", "chains"), [(128, 1), (129, 2), (192, 2), (256, 2), (257, 3)])
+@pytest.mark.parametrize("level", ["avx512", "avx2"])
+def test_sums_begin_anew_after_a_number_of_products(k: int, chains: int, level: str) -> None:
+    """A small number is lost in a chain that begins with a large one; what a chain of small ones adds up to is not."""
+    a, b = np.ones((1, 1, 20, k), np.float32), np.full((1, 1, k, 40), 4.0, np.float32)
+    b[:, :, 0] = 2.0**27
+    small = (0 if chains == 1 else k - 128) * 4.0
+    result = contract(a, b, "unit", level=level)
+    assert (np.abs(result - (2.0**27 + small)) <= 8).all()
+
+
+@pytest.mark.parametrize(("level", "halves"), [("avx512", True), ("avx2", False)])
+@pytest.mark.parametrize(("kind", "ragged"), [("masked", True), ("narrow", True), ("full", False)])
+def test_few_last_columns_are_half_a_vector_where_vectors_are_longest(
+    level: str, halves: bool, kind: str, ragged: bool
+) -> None:
+    target = host_target().limited(level)
+    lanes = gemm.tiles_for(target, F32).lanes
+    text = library_module(target, F32).text()
+    kernel = re.search(rf"@f32_{kind}_6\(.*?\n}}", text, re.DOTALL)
+    assert kernel is not None and f"<{lanes} x float>" in kernel[0]
+    assert (f"<{lanes // 2} x float>" in kernel[0]) == (halves and ragged)
 
 
 @pytest.mark.parametrize("lda", [1024, 1000])

@@ -43,6 +43,8 @@ ROWS = 8
 """Rows of results whose taps are read together: as many sums as hide how long each addition takes."""
 TAPS = 64
 """The most taps that are written out."""
+LONG = 15
+"""Results of a row from which on a vector of 16 lanes, the most that products have, is in two rows at most, wherever it begins."""
 Tap = TypeVar("Tap", bound=DagNode)
 _STEPS, _SPREADS = range(1, 5), range(2, 17)
 
@@ -103,6 +105,15 @@ class Staged:
     def remainder_pitches(self) -> tuple[int, ...]:
         """How many planes apart the remainders of each dim are."""
         return tuple(math.prod(m.step for m in self.moving[k + 1 :]) for k in range(len(self.moving)))
+
+    @property
+    def result_pitches(self) -> tuple[Size, ...]:
+        """How far apart results are in each dim as a product counts them. Short rows of results have as many as the rows of the copy have
+        places, of which the last are no results."""
+        if len(self.moving) == 1:
+            return self.pitches
+        pitch, count = self.pitches[-2], self.moving[-1].position.extent
+        return (*self.pitches[:-2], dims.select(dims.ge(count, LONG), count, pitch), 1)
 
 
 @dataclass(eq=False)
@@ -236,8 +247,8 @@ def product_windows(
     dag: Dag, r: Reduction, b: DagNode, stores: Sequence[Store], stored_along: bool = True
 ) -> tuple[Windows[DagNode], LoopVar] | None:
     """The windows that `b` reads in a sum of products over channels, then taps: the taps of `b`, and the variable of its columns. In two
-    dims columns count the places of the copy, so that those of several rows are adjacent; some places are no result's. `stored_along`:
-    results have to be contiguous along the last position."""
+    dims columns count the results of all rows, as `Staged.result_pitches` has it. `stored_along`: results have to be contiguous along the
+    last position."""
     staging = _staged(dag, r, stores, b, stored_along)
     if staging is None or len(staging[0].moving) > 2:
         return None
@@ -245,7 +256,7 @@ def product_windows(
     if r.variables != (*staged.channels, *(m.tap for m in staged.moving)):
         return None
     last = staged.moving[-1].position
-    n = last if len(staged.moving) == 1 else dag.variable(staged.moving[0].position.extent * staged.pitches[0])
+    n = last if len(staged.moving) == 1 else dag.variable(staged.moving[0].position.extent * staged.result_pitches[0])
     merged = {m.position: n for m in staged.moving}
     taps = _taps(dag, staged, read, b, merged)
     positions = {m.position for m in staged.moving} - {n}

@@ -22,6 +22,8 @@ CHUNK = 128
 """Products added up in registers before they go onto the sum in memory: rounding grows with the length of a chain of additions."""
 SEVERAL = 3
 """The number of tiles in a block from which on one of them keeps what it widens for the others."""
+HALVED = 32
+"""Bytes of the longest vectors of which no halves are used for few columns."""
 FULL, MASKED, NARROW, WIDE, FAR, DOT, STRIP = range(7)
 """Kinds of kernel: one panel; one panel whose last columns may be missing; its first vector only, likewise; several
 panels (few rows only); the same of a B beyond `Tiles.unfetched` (a kernel of its own where `Tiles.lines_ahead`); rows and columns that
@@ -155,20 +157,51 @@ def emit_kernel(
     adds: bool = False,
 ) -> None:
     """Emits one kernel. `keeps`: columns of B are stored widened. `reloads`: each multiply-add loads its element of A; of two vectors of
-    columns, as LLVM distinguishes two kinds of loads. `adds`: to what there is in memory, from the first products on."""
-    masked = kind in (MASKED, NARROW)
-
+    columns, as LLVM distinguishes two kinds of loads. `adds`: to what there is in memory, from the first products on. The last vector of a
+    ragged panel is half of one where that has all of its columns."""
+    whole, half = [tiles.lanes] * vectors, tiles.lanes // 2
+    loops = _KernelLoops(
+        tiles=tiles, rows=rows, kind=kind, stored=stored, keeps=keeps, reloads=reloads, step=step, adds=adds
+    )
     with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
+        if kind not in (MASKED, NARROW) or keeps or tiles.lanes * tiles.element.bytes <= HALVED:
+            loops.emit(f, whole)
+        else:
+            with f.if_else(f.compare("le", f.arg("count"), sum(whole) - half)) as is_short:
+                with is_short.then():
+                    loops.emit(f, [*whole[:-1], half])
+                with is_short.otherwise():
+                    loops.emit(f, whole)
+        f.ret()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _KernelLoops:
+    """What `emit_kernel` makes a kernel of."""
+
+    tiles: Tiles
+    rows: int
+    kind: int
+    stored: Type
+    keeps: bool
+    reloads: bool
+    step: Step
+    adds: bool
+
+    def emit(self, f: FunctionBuilder, widths: Sequence[int]) -> None:
+        """Emits the loops over k, for vectors of columns with so many lanes."""
+        tiles, rows, stored, vectors = self.tiles, self.rows, self.stored, len(widths)
+        masked = self.kind in (MASKED, NARROW)
         k, a, a_row, a_step, b, b_step, b_panel, c, c_step, count, soon, soon_step = f.args
-        masks = [f.tail_mask(count, tiles.lanes, v * tiles.lanes) if masked else None for v in range(vectors)]
+        masks = [f.tail_mask(count, n, v * tiles.lanes) if masked else None for v, n in enumerate(widths)]
         offsets = [f.add(f.mul(b_panel, v // tiles.vectors), (v % tiles.vectors) * tiles.lanes) for v in range(vectors)]
-        start = [const(tiles.element.vector(tiles.lanes), 0)] * (rows * vectors)
+        start = [const(tiles.element.vector(n), 0) for n in widths] * rows
         places = _places(rows)
         origins = sorted({origin for origin, _ in places})
         row_bytes, step_bytes = f.mul(a_row, tiles.element.bytes), f.mul(a_step, tiles.element.bytes)
         pointers = [f.gep(a, f.mul(row_bytes, origin), I8) for origin in origins]
-        loads = vectors if reloads and vectors <= 2 else 1
-        ahead = f.mul(b_step, _steps_ahead(tiles, stored)) if kind == FAR else None
+        loads = vectors if self.reloads and vectors <= 2 else 1
+        ahead = f.mul(b_step, _steps_ahead(tiles, stored)) if self.kind == FAR else None
         with f.for_range(0, k, CHUNK, carried=[b, *pointers], at_least_once=True) as chunk:
             end = f.smin(f.add(chunk.index, CHUNK), k)
             with f.for_range(chunk.index, end, carried=[*chunk.carried, *start]) as loop:
@@ -176,21 +209,23 @@ def emit_kernel(
                 a_now, sums = dict(zip(origins, rest)), rest[len(origins) :]
                 if ahead is not None:
                     _prefetch(f, tiles, f.gep(b_now, ahead, stored), offsets, stored)
-                elif kind == FULL and not keeps and rows > tiles.few_rows:
+                elif self.kind == FULL and not self.keeps and rows > tiles.few_rows:
                     _ask_soon(f, tiles, f.gep(soon, f.mul(loop.index, soon_step), I8), stored)
-                columns = _columns(f, tiles, b_now, list(zip(offsets, masks)), stored, keeps)
-                if keeps:
+                columns = _columns(f, tiles, b_now, list(zip(offsets, masks, widths)), stored, self.keeps)
+                if self.keeps:
                     _keep(f, tiles, columns, f.gep(soon, f.mul(loop.index, tiles.columns), tiles.element))
-                factors = (_factors(f, tiles, a_now[origin], row_bytes, times, loads) for origin, times in places)
+                factors = (
+                    _factors(f, tiles, a_now[origin], row_bytes, times, loads, widths) for origin, times in places
+                )
                 sums = [
-                    step(f, factor, column, sums[i * vectors + v])
+                    self.step(f, factor, column, sums[i * vectors + v])
                     for i, of_row in enumerate(factors)
-                    for v, (factor, column) in enumerate(zip(cycle(of_row), columns))
+                    for v, (factor, column) in enumerate(zip(of_row, columns, strict=True))
                 ]
                 following = [f.gep(pointer, step_bytes, I8) for pointer in a_now.values()]
                 loop.next(f.gep(b_now, b_step, stored), *following, *sums)
             totals = loop.results[1 + len(origins) :]
-            if adds:
+            if self.adds:
                 _put(f, tiles, totals, c, c_step, masks, True)
             else:
                 with f.if_else(f.compare("eq", chunk.index, 0)) as first:
@@ -199,17 +234,17 @@ def emit_kernel(
                     with first.otherwise():
                         _put(f, tiles, totals, c, c_step, masks, True)
             chunk.next(*loop.results[: 1 + len(origins)])
-        f.ret()
 
 
 def _columns(
-    f: FunctionBuilder, tiles: Tiles, b: Val, places: Sequence[tuple[Val, Val | None]], stored: Type, keeps: bool
+    f: FunctionBuilder, tiles: Tiles, b: Val, places: Sequence[tuple[Val, Val | None, int]], stored: Type, keeps: bool
 ) -> list[Val]:
-    """Loads the columns of B for one step, widened; by their offsets and masks."""
+    """Loads the columns of B for one step, widened; by their offsets, masks and lanes."""
     if keeps:  # what is prepacked has all columns
-        places = [(offset, None) for offset, _ in places]
-    vector, narrow = tiles.element.vector(tiles.lanes), stored.vector(tiles.lanes)
-    return [widened(f, _read(f, b, narrow, offset, mask), vector) for offset, mask in places]
+        places = [(offset, None, lanes) for offset, _, lanes in places]
+    return [
+        widened(f, _read(f, b, stored.vector(n), offset, mask), tiles.element.vector(n)) for offset, mask, n in places
+    ]
 
 
 def _keep(f: FunctionBuilder, tiles: Tiles, columns: Sequence[Val], at: Val) -> None:
@@ -233,10 +268,18 @@ def _ask_soon(f: FunctionBuilder, tiles: Tiles, at: Val, stored: Type) -> None:
         f.prefetch(f.gep(at, line, I8), False)
 
 
-def _factors(f: FunctionBuilder, tiles: Tiles, origin: Val, row_bytes: Val, times: int, loads: int) -> list[Val]:
-    """Loads the element of A so many rows behind `origin` into all lanes; by one load, or one for each of several multiply-adds."""
+def _factors(
+    f: FunctionBuilder, tiles: Tiles, origin: Val, row_bytes: Val, times: int, loads: int, widths: Sequence[int]
+) -> list[Val]:
+    """Loads the element of A so many rows behind `origin` into all lanes of vectors; by one load, or one for each of several
+    multiply-adds."""
     address = f.gep(origin, row_bytes, Type(f"i{8 * times}")) if times else origin
-    return [f.splat(f.load(address, tiles.element, again=k > 0), tiles.lanes) for k in range(loads)]
+    elements = [f.load(address, tiles.element, again=k > 0) for k in range(loads)]
+    spread: dict[tuple[str, int], Val] = {}
+    for element, lanes in zip(cycle(elements), widths):
+        if (element.name, lanes) not in spread:
+            spread[element.name, lanes] = f.splat(element, lanes)
+    return [spread[element.name, lanes] for element, lanes in zip(cycle(elements), widths)]
 
 
 def _put(

@@ -83,7 +83,7 @@ def multiply_add_pairs(f: FunctionBuilder, a: Val, b: Val, total: Val) -> Val:
     if not f.target.pairs:
         return multiply_add(f, a, b, total)
     words = [f.bitcast(x, I32.vector(total.type.lanes)) for x in (a, b)]
-    return f.call_intrinsic("llvm.x86.avx512bf16.dpbf16ps.512", total.type, [total, *words])
+    return f.call_intrinsic(f"llvm.x86.avx512bf16.dpbf16ps.{total.type.lanes * 32}", total.type, [total, *words])
 
 
 def rounded(f: FunctionBuilder, a: Val) -> Val:

@@ -147,7 +147,7 @@ class WindowProducts:
             codes = sides_of(a, b, flips_a=False)
             raw = raw_sum(dag, (a, b), codes, over)
             columns = Tensor("columns", raw.dtype, (n.extent,))
-            places = zip(windows.staged.moving, windows.staged.pitches, strict=True)
+            places = zip(windows.staged.moving, windows.staged.result_pitches, strict=True)
             of_window = dag.load(Access(columns, affine([(m.position, pitch) for m, pitch in places], 0)))
             total, ahead, known = self.of_bytes.corrected(raw, (a, b), codes, over, stores, of_window)
             rebuild = Rebuild(dag, {reduction: total})

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
+from anyshape.dims import Size
 from anyshape.lower import gemm
 from anyshape.lower.emit.products.product_operands import bind_row, in_batch
 from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.values.value import Vector
-from anyshape.lower.ir.dag import DagNode, Load
+from anyshape.lower.ir.dag import DagNode, Load, LoopIndex, LoopVar
 from anyshape.lower.ir.stores import below
 from anyshape.lower.llvm.builder import FunctionBuilder
-from anyshape.lower.llvm.types import I64, Val
+from anyshape.lower.llvm.types import I64, Val, const
 from anyshape.lower.schedule.products import Product, WindowRows
 
 
@@ -28,15 +29,36 @@ class ProductEpilogue:
         """The row of results and the vector's start in it, inside of `segments`."""
         self.open = ExitStack()
         """Contexts that `columns` enters and `row` leaves."""
+        self.rows_are_one = _walk_as_one(p, p.rows, [(v.extent,) for v in p.rows[1:]])
 
     def segments(
         self, f: FunctionBuilder, tile: gemm.Tile, column: Val, mask: Val | None, emit: Callable[[Val | None], None]
     ) -> None:
-        """Loops over the rows of results that a vector of places overlaps."""
+        """Emits code for the rows of results that a vector of columns overlaps: a loop over them, or the whole vector where columns are
+        results alone and all that is stored and read walks these as one."""
+        assert self.p.windows is not None
+        across, along = self.p.windows.staged.moving
+        pitch, width = (self.ctx.sizes.of(n) for n in (self.p.windows.staged.result_pitches[0], along.position.extent))
+        counts = (along.position.extent, self.p.windows.staged.result_pitches[0])
+        if not _walk_as_one(self.p, (across.position, along.position), [counts]):
+            self.rows_of(f, column, mask, emit, pitch)
+            return
+        with f.if_else(f.compare("eq", pitch, width)) as counts_results:
+            with counts_results.then():
+                row = f.binary("udiv", column, width)
+                self.segment = row, f.sub(column, f.mul(row, width))
+                emit(mask)
+            with counts_results.otherwise():
+                self.rows_of(f, column, mask, emit, pitch)
+
+    def rows_of(
+        self, f: FunctionBuilder, column: Val, mask: Val | None, emit: Callable[[Val | None], None], pitch: Val
+    ) -> None:
+        """Loops over the rows of results, `pitch` columns apart, that a vector of columns overlaps."""
         ctx, p, lanes = self.ctx, self.p, self.lanes
         assert p.windows is not None
         across, along = p.windows.staged.moving
-        pitch, width = ctx.sizes.of(p.windows.staged.pitches[0]), ctx.sizes.of(along.position.extent)
+        width = ctx.sizes.of(along.position.extent)
         first = f.binary("udiv", column, pitch)
         last = f.binary("udiv", f.add(column, lanes - 1), pitch)
         end = f.smin(f.add(last, 1), ctx.sizes.of(across.position.extent))
@@ -52,11 +74,16 @@ class ProductEpilogue:
         """Code of the epilogue for one row; for none that is a place without a result."""
         ctx, p, f = self.ctx, self.p, self.ctx.f
         if not isinstance(p.a, WindowRows) or len(p.a.windows.staged.moving) == 1:
-            bind_row(ctx, p.rows, row)
+            if self.rows_are_one:
+                for v in p.rows[:-1]:
+                    ctx.levels.bind(v, const(I64, 0))
+                ctx.levels.bind(p.rows[-1], row)
+            else:
+                bind_row(ctx, p.rows, row)
             yield
             return
         across, along = p.a.windows.staged.moving
-        pitch = ctx.sizes.of(p.a.windows.staged.pitches[0])
+        pitch = ctx.sizes.of(p.a.windows.staged.result_pitches[0])
         quotient = f.binary("udiv", row, pitch)
         position = f.sub(row, f.mul(quotient, pitch))
         is_result = f.compare("lt", position, ctx.sizes.of(along.position.extent))
@@ -102,3 +129,18 @@ class ProductEpilogue:
             for s in p.stores:
                 for copy in range(len(sums)):
                     ctx.values.store(s.access, ctx.values.of(s.value, copy), copy)
+
+
+def _walk_as_one(p: Product, variables: Sequence[LoopVar], counts: Sequence[Sequence[Size]]) -> bool:
+    """Whether all that the stores of a product read and write walks some variables, row-major, as one: the step of each is that of the next
+    one times what counts its positions, which is said for all but the first, in one or several ways."""
+    nodes = below(p.stores, stop=p.sum)
+    if any(isinstance(n, LoopIndex) and n.variable in variables for n in nodes):
+        return False
+    for x in (*(s.access for s in p.stores), *(n.access for n in nodes if isinstance(n, Load))):
+        if not x.is_plain and not x.domain.isdisjoint(variables):
+            return False
+        steps = [x.address.coefficient(v) for v in variables]
+        if not all(any(a == b * n for n in several) for a, b, several in zip(steps, steps[1:], counts, strict=False)):
+            return False
+    return True

@@ -18,13 +18,13 @@ from anyshape.lower.analyse.windows import Windows
 from anyshape.lower.emit.loops.nest import nest
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
-from anyshape.lower.emit.values.value import Vector
+from anyshape.lower.emit.values.value import Vector, VectorPlace
 from anyshape.lower.emit.windowed.copies import fill
 from anyshape.lower.emit.windowed.taps import all_inside, are_few, at_taps, tap_bounds
 from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, walk
 from anyshape.lower.ir.stores import Store
 from anyshape.lower.llvm.builder import FunctionBuilder
-from anyshape.lower.llvm.types import F32, I8, I16, I32, I64, Type, Val, const
+from anyshape.lower.llvm.types import F32, I1, I8, I16, I32, I64, Type, Val, const
 from anyshape.lower.schedule.products import ComputedColumns, GatheredRows, Product, WindowColumns, WindowRows
 
 
@@ -146,9 +146,37 @@ class OperandCode:
                     at = f.add(f.mul(width, k), copy * lanes)
                     f.store(self._as_packed(f.splat(ctx.values.of(tap, copy), lanes)), place, at)
 
-        with in_batch(ctx, self.p, tile), ctx.values.along(Vector(places.along, lanes, (None,) * vectors)):
-            ctx.levels.bind(places.along, first)
-            nest(ctx, windows.staged.channels, body)
+        with in_batch(ctx, self.p, tile):
+            self._for_places(places, first, lambda: nest(ctx, windows.staged.channels, body))
+
+    def _for_places(self, places: _WindowVectors, first: Val, body: Callable[[], None]) -> None:
+        """Emits `body` for vectors of places from the one with this number on: where results are counted, once for vectors of which each is
+        in one row, and once for those that go on in the next."""
+        ctx, f, lanes, masks = self.ctx, self.ctx.f, self.tiles.lanes, (None,) * places.vectors
+        staged = places.windows.staged
+        if len(staged.moving) == 1 or staged.result_pitches[0] == staged.pitches[0]:
+            with ctx.values.along(Vector(places.along, lanes, masks)):
+                ctx.levels.bind(places.along, first)
+                body()
+            return
+        line, last = ctx.sizes.of(staged.result_pitches[0]), f.sub(ctx.sizes.of(places.along.extent), 1)
+        gap = f.sub(ctx.sizes.of(staged.pitches[0]), line)
+        base, lying, crosses = first, list[VectorPlace](), const(I1, 0)
+        for copy in range(places.vectors):
+            number = f.smin(f.add(first, copy * lanes), last)
+            row = f.binary("udiv", number, line)
+            left = f.sub(line, f.sub(number, f.mul(row, line)))
+            place = f.add(number, f.mul(row, gap))
+            base = base if copy else place
+            lying.append(VectorPlace(f.sub(place, base), gap, f.compare("ge", f.iota(I64, lanes), left)))
+            crosses = f.or_(crosses, f.compare("lt", left, lanes))
+        crosses = f.and_(crosses, f.compare("ne", gap, 0))
+        whole = [replace(place, following=None) for place in lying]
+        for holds, each in ((crosses, lying), (f.not_(crosses), whole)):
+            vector = Vector(places.along, lanes, masks, tuple(each))
+            with ctx.levels.when(holds, certain=True), ctx.values.along(vector):
+                ctx.levels.bind(places.along, base)
+                body()
 
     def _pack_words(
         self, places: _WindowVectors, of: _WordsOf, total: Tensor | None,
@@ -156,34 +184,38 @@ class OperandCode:
     ) -> None:  # fmt: skip
         """Packs words of consecutive taps, for so many channels together that these fill whole words, and the sums of bytes into
         `total`."""
-        ctx, lanes, windows, vectors = self.ctx, self.tiles.lanes, places.windows, places.vectors
+        with in_batch(self.ctx, self.p, tile):
+            self._for_places(places, first, partial(self._pack_words_of_channels, places, of, total, first, width, to))
+
+    def _pack_words_of_channels(
+        self, places: _WindowVectors, of: _WordsOf, total: Tensor | None, first: Val, width: Val, to: Val
+    ) -> None:
+        ctx, f, lanes, windows, vectors = self.ctx, self.ctx.f, self.tiles.lanes, places.windows, places.vectors
         taps, per, codes = windows.taps, self.per, self.p.codes
         together = per // math.gcd(per, len(taps))
         (channel,) = windows.staged.channels or (None,)
         channels: Size = 1 if channel is None else channel.extent
         zero = [const(I32.vector(lanes), 0)] * (vectors if total is not None else 0)
-        with in_batch(ctx, self.p, tile), ctx.values.along(Vector(places.along, lanes, (None,) * vectors)):
-            ctx.levels.bind(places.along, first)
-            with ctx.levels.loop(0, ctx.sizes.of(channels), together, carried=zero) as group:
-                rows = [
-                    r
-                    for c in range(together)
-                    for r in self._taps_of(windows, channel, f.add(group.index, c), c, of.nothing)
-                ]
-                rows += [[of.nothing] * vectors] * (-len(rows) % per)
-                place = f.mul(f.mul(f.binary("udiv", group.index, const(I64, together)), len(rows) // per), width)
-                sums = list(group.carried)
-                for k in range(0, len(rows), per):
-                    for copy in range(vectors):
-                        word = of.join(f, [row[copy] for row in rows[k : k + per]])
-                        f.store(word, to, f.add(place, f.add(f.mul(width, k // per), copy * lanes)))
-                        if sums and codes is not None:
-                            one = f.splat(gemm.ones(f.target), lanes)
-                            sums[copy] = gemm.multiply_add_words(f, one, word, sums[copy], codes.a.unsigned)
-                group.next(sums)
-            if total is not None:
-                for copy, result in enumerate(group.results):
-                    f.store(result, ctx.memory.base(total), f.add(first, copy * lanes))
+        with ctx.levels.loop(0, ctx.sizes.of(channels), together, carried=zero) as group:
+            rows = [
+                r
+                for c in range(together)
+                for r in self._taps_of(windows, channel, f.add(group.index, c), c, of.nothing)
+            ]
+            rows += [[of.nothing] * vectors] * (-len(rows) % per)
+            place = f.mul(f.mul(f.binary("udiv", group.index, const(I64, together)), len(rows) // per), width)
+            sums = list(group.carried)
+            for k in range(0, len(rows), per):
+                for copy in range(vectors):
+                    word = of.join(f, [row[copy] for row in rows[k : k + per]])
+                    f.store(word, to, f.add(place, f.add(f.mul(width, k // per), copy * lanes)))
+                    if sums and codes is not None:
+                        one = f.splat(gemm.ones(f.target), lanes)
+                        sums[copy] = gemm.multiply_add_words(f, one, word, sums[copy], codes.a.unsigned)
+            group.next(sums)
+        if total is not None:
+            for copy, result in enumerate(group.results):
+                f.store(result, ctx.memory.base(total), f.add(first, copy * lanes))
 
     def _taps_of(
         self, windows: Windows[DagNode], channel: LoopVar | None, index: Val, ahead: int, nothing: Val

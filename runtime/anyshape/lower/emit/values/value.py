@@ -43,7 +43,7 @@ from anyshape.lower.ir.dag import (
 )
 from anyshape.lower.ir.padded import PaddedLoad, is_zero, padded_load
 from anyshape.lower.llvm.gathering import every, every_existing, masks_elements, pick
-from anyshape.lower.llvm.types import I8, I32, I64, Val, const, const_vector
+from anyshape.lower.llvm.types import I8, I32, I64, Type, Val, const, const_vector
 from anyshape.lower.llvm.vecmath import exp
 
 CLOSE = (2,)
@@ -52,12 +52,24 @@ are read as by a gather."""
 
 
 @dataclass(frozen=True, slots=True)
+class VectorPlace:
+    """The place of a vector in rows that have more elements than there are positions: its first lane is `start` elements behind the base of
+    all vectors, and the lanes of `following`, which are in the next row (None: none is), `gap` elements further on."""
+
+    start: Val
+    gap: Val
+    following: Val | None
+
+
+@dataclass(frozen=True, slots=True)
 class Vector:
-    """Lane l of copy u is position base + u * lanes + l of `variable`; `masks` tell which lanes exist (None: all)."""
+    """Lane l of copy u is position base + u * lanes + l of `variable`; `masks` tell which lanes exist (None: all). `places`: those of the
+    copies instead, for reads alone."""
 
     variable: LoopVar
     lanes: int
     masks: tuple[Val | None, ...]
+    places: tuple[VectorPlace, ...] = ()
 
     @property
     def copies(self) -> int:
@@ -419,12 +431,23 @@ class Values:
                 bounded is not None and not bounded.type.lanes
             ):  # a masked load far from any memory takes as long as a fault
                 pointer = f.select(bounded, pointer, self.memory.base(access.tensor))
-            raw = f.load(pointer, type_, at) if mask is None else f.masked_load(pointer, type_, mask, at)
+            if self.vector.places and mask is None:
+                raw = self._load_from(pointer, type_, self.vector.places[copy])
+            else:
+                raw = f.load(pointer, type_, at) if mask is None else f.masked_load(pointer, type_, mask, at)
         else:
             assert offsets is not None
             picked = mask is None and any(self.varies(n) for n, _ in access.address.lets)
             raw = pick(f, pointer, type_, offsets) if picked else f.gather(pointer, type_, offsets, mask)
         return elementwise.load_value(f, access.tensor.dtype, raw)
+
+    def _load_from(self, pointer: Val, type_: Type, place: VectorPlace) -> Val:
+        """Loads a vector that may go on in the next row."""
+        f = self.f
+        raw = f.load(pointer, type_, place.start)
+        if place.following is None:
+            return raw
+        return f.select(place.following, f.load(f.gep(pointer, place.gap, type_), type_, place.start), raw)
 
     def word(self, access: Access, copy: int) -> Val:
         """Loads four adjacent bytes, of which a plain access is the first, as an integer of 32 bits."""
