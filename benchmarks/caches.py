@@ -59,10 +59,13 @@ Call = Callable[[], Any]
 
 
 def attention(heads: Heads, stored: int, before: tuple[str, ...]) -> ModelProto:
-    lies = {"q": (TensorProto.FLOAT, heads.queries, "s"), "k": (stored, heads.keys, "t"), "v": (stored, heads.keys, "t")}
+    lies = {
+        "q": (TensorProto.FLOAT, heads.queries, "s"),
+        "k": (stored, heads.keys, "t"),
+        "v": (stored, heads.keys, "t"),
+    }
     inputs = [
-        helper.make_tensor_value_info(n, dtype, ["b", h, tokens, heads.width])
-        for n, (dtype, h, tokens) in lies.items()
+        helper.make_tensor_value_info(n, dtype, ["b", h, tokens, heads.width]) for n, (dtype, h, tokens) in lies.items()
     ]
     scale = RNG.uniform(0.01, 0.03, heads.width if "each" in before else ()).astype(np.float32)
     constants = [numpy_helper.from_array(scale, "scale")] if "DequantizeLinear" in before else []
@@ -97,7 +100,10 @@ def grouped(heads: Heads, bits: int, kind: str) -> ModelProto:
     width = heads.width // 2 if bits == 4 else heads.width
     value = helper.make_tensor_value_info
     inputs = [
-        *(value(n, TensorProto.FLOAT, ["b", "s", h * heads.width]) for n, h in zip("qkv", (heads.queries, *[heads.keys] * 2))),
+        *(
+            value(n, TensorProto.FLOAT, ["b", "s", h * heads.width])
+            for n, h in zip("qkv", (heads.queries, *[heads.keys] * 2))
+        ),
         *(value(n, stored, ["b", heads.keys, "t", width]) for n in ("past_k", "past_v")),
         value("last", TensorProto.INT32, ["b"]),
         value("total", TensorProto.INT32, []),
@@ -125,7 +131,10 @@ def grouped_arguments(heads: Heads, bits: int, tokens: int) -> Arguments:
             return RNG.integers(-127, 127, shape).astype(np.int8)
         return RNG.integers(0, 256, (*shape[:3], heads.width // 2)).astype(np.uint8)
 
-    new = {n: RNG.normal(size=(1, 1, h * heads.width)).astype(np.float32) for n, h in zip("qkv", (heads.queries, *[heads.keys] * 2))}
+    new = {
+        n: RNG.normal(size=(1, 1, h * heads.width)).astype(np.float32)
+        for n, h in zip("qkv", (heads.queries, *[heads.keys] * 2))
+    }
     sizes = {"last": np.array([tokens - 1], np.int32), "total": np.array(tokens, np.int32)}
     return {**new, "past_k": cache(), "past_v": cache(), **sizes}
 
