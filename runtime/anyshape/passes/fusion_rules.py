@@ -26,6 +26,7 @@ from anyshape.kernel_model.forms import (
     reads_along,
     reads_as_columns,
     reads_by_data,
+    scales,
     sees_windows,
     widens,
 )
@@ -185,7 +186,7 @@ def _is_widened_as_read(e: Edge) -> bool:
     """Whether the contraction reads the numbers as they are before they are widened, as its columns; those of its rows it would pack, and
     then could read nothing else in place."""
     return (
-        widens(e.producer.equations, _known(e, e.producer))
+        widens(e.producer.equations, _known(e, e.producer.nodes))
         and _is_one_move(e)
         and reads_as_columns(e.stated.equations[e.node], e.stated.tensors[e.value])
     )
@@ -195,14 +196,14 @@ def _is_widened_by_products(e: Edge) -> bool:
     """Whether the node widens numbers that have to be in memory, for contractions alone: these read them there as they are."""
     if e.producer.kind is KernelKind.MOVE and _is_of_single_equations(e.producer):
         return False
-    return widens(e.stated.equations[e.node], _known(e, e.consumer)) and _is_read_by_contractions_alone(
+    return widens(e.stated.equations[e.node], _known(e, [e.node])) and _is_read_by_contractions_alone(
         e, lambda reader, v: reads_as_columns(e.stated.equations[reader], e.stated.tensors[v])
     )
 
 
-def _known(e: Edge, group: FusionGroup) -> QuantisationConstants:
-    """The constants that a group reads and a product may take out of its columns."""
-    read = (v for n in group.nodes for v in n.data_inputs if v is not None)
+def _known(e: Edge, nodes: Sequence[Node]) -> QuantisationConstants:
+    """The constants that nodes read and a product may take out of its columns."""
+    read = (v for n in nodes for v in n.data_inputs if v is not None)
     return QuantisationConstants.among({e.stated.tensors[v]: v.constant for v in read if v.constant is not None})
 
 
@@ -227,7 +228,7 @@ def _may_be_computed_again(e: Edge) -> bool:
 
 def _may_be_repeated(e: Edge, computed: FusionGroup) -> bool:
     """Whether a map may be computed in each of the places where the node puts its elements."""
-    if widens(computed.equations, _known(e, computed)):
+    if widens(computed.equations, _known(e, computed.nodes)):
         return True
     moves = computed.kind is KernelKind.MOVE
     return is_cheap(computed.equations) and (
@@ -236,8 +237,8 @@ def _may_be_repeated(e: Edge, computed: FusionGroup) -> bool:
 
 
 def _is_read_by_contractions_alone(e: Edge, fits: Callable[[Node, Value], bool]) -> bool:
-    """Whether contractions that fit alone read what the node computes, moved or not: they read it where it lies before, and what is
-    computed in each of several places would have to be in memory there. What they widen is computed in none."""
+    """Whether contractions that fit alone read what the node computes, moved and scaled or not: they read it where it lies before, and what
+    is computed in each of several places would have to be in memory there. What they widen is computed in none."""
     left, seen = [e.node], {e.node}
     while left:
         outputs = left.pop().outputs
@@ -247,11 +248,16 @@ def _is_read_by_contractions_alone(e: Edge, fits: Callable[[Node, Value], bool])
             seen.add(reader)
             stated = e.stated.equations.get(reader, ())
             kind = None if reader.op.view else classify(stated)
-            if kind is None or (kind is KernelKind.MOVE and stated):
+            if kind is None or (kind is KernelKind.MOVE and stated) or _only_scales(e, reader):
                 left.append(reader)
             elif kind is not KernelKind.CONTRACTION or not fits(reader, read):
                 return False
     return True
+
+
+def _only_scales(e: Edge, node: Node) -> bool:
+    """Whether a node only multiplies by what a product may take out of its columns."""
+    return bool(stated := e.stated.equations.get(node)) and scales(stated, _known(e, [node]))
 
 
 def _moves_rows(e: Edge) -> bool:
@@ -291,7 +297,7 @@ def _move_behind_views(e: Edge) -> Groups | None:
     if groups is None or groups[0].kind is KernelKind.MOVE:
         return groups
     columns = reads_as_columns(e.stated.equations[e.node], e.stated.tensors[e.value])
-    return groups if columns and widens(groups[0].equations, _known(e, groups[0])) else None
+    return groups if columns and widens(groups[0].equations, _known(e, groups[0].nodes)) else None
 
 
 def _side_by_side(e: Edge) -> Groups | None:
