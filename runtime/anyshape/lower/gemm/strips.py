@@ -140,9 +140,10 @@ def emit_strip(module: Module, tiles: Tiles, name: str, rows: int, of: StripOper
 
 
 def _vectors_at_once(tiles: Tiles, rows: int) -> int:
-    """Vectors of columns of which the sums of so many rows are in registers beside the operands."""
-    most = (tiles.rows * tiles.vectors - 4) // rows
-    return 1 << max(min(most, _WIDEST).bit_length() - 1, 0)
+    """Vectors of columns of which the sums of so many rows are in registers beside the operands; a power of two where they are four and
+    more, as usual rows of columns are."""
+    most = max(min((tiles.rows * tiles.vectors - 4) // rows, _WIDEST), 1)
+    return most if most < 4 else 1 << (most.bit_length() - 1)
 
 
 @dataclass(frozen=True)
@@ -155,13 +156,14 @@ class _Steps:
 
 
 def _sum_groups(f: FunctionBuilder, strip: _Strip, of: StripOperands, steps: _Steps, vectors: int) -> None:
-    """Stores all sums, those of some vectors of columns after the other."""
-    width = vectors * strip.lanes
-    groups = f.binary("and", strip.whole, const(I64, -width))
-    with f.for_range(0, groups, width) as loop:
-        _sum_group(f, strip, of, steps, [(f.add(loop.index, v * strip.lanes), None) for v in range(vectors)])
-    with f.for_range(groups, strip.whole, strip.lanes) as loop:
-        _sum_group(f, strip, of, steps, [(loop.index, None)])
+    """Stores all sums, those of some vectors of columns after the other, of fewer vectors at the end."""
+    first: Val = const(I64, 0)
+    for some in (vectors, *(n for n in (4, 2, 1) if n < vectors)):
+        width = some * strip.lanes
+        end = f.add(first, f.mul(f.binary("udiv", f.sub(strip.whole, first), const(I64, width)), width))
+        with f.for_range(first, end, width) as loop:
+            _sum_group(f, strip, of, steps, [(f.add(loop.index, v * strip.lanes), None) for v in range(some)])
+        first = end
     with f.if_(strip.ragged):
         _sum_group(f, strip, of, steps, [(strip.whole, strip.mask)])
 
