@@ -4,7 +4,8 @@
 
 Comes in: nothing; queries, keys and values are drawn. Goes out: two tables of the least and the median time of a call in us, in turns. The
 first is of ONNX's Attention: with keys and values of f32, multiplied exactly and rounded to bf16 (`precision="bf16"`), of bf16 that is
-widened by Cast, and of bytes with constant scales, one or one for each element, by DequantizeLinear. The second is of com.microsoft's
+widened by Cast, of bf16 as queries and results are too, and of bytes with constant scales, one or one for each element, by
+DequantizeLinear. The second is of com.microsoft's
 GroupQueryAttention, whose cache has room for one more token and is passed as the result too, so that it is not copied: of f32, of 8 bits
 and of 4, with one scale or one for each element of each head. Last is what onnxruntime takes for the first column. The code of another
 checkout is measured with its `runtime` and `generated` first in PYTHONPATH.
@@ -39,12 +40,24 @@ class Heads(NamedTuple):
 SHAPES = (Heads(32, 8, 128), Heads(64, 8, 128), Heads(12, 12, 64))
 TOKENS = (100, 1000, 4000)
 RNG = np.random.default_rng(0)
-ATTENTION: dict[str, tuple[int, Precision, tuple[str, ...]]] = {
-    "f32": (TensorProto.FLOAT, "exact", ()),
-    "f32, as bf16": (TensorProto.FLOAT, "bf16", ()),
-    "bf16": (TensorProto.BFLOAT16, "exact", ("Cast",)),
-    "i8, one scale": (TensorProto.INT8, "exact", ("DequantizeLinear",)),
-    "i8, scales of elements": (TensorProto.INT8, "exact", ("DequantizeLinear", "each")),
+
+
+class Stored(NamedTuple):
+    """What keys and values are, what becomes of them before they are read, and what queries and results are."""
+
+    dtype: int
+    before: tuple[str, ...] = ()
+    queries: int = TensorProto.FLOAT
+    precision: Precision = "exact"
+
+
+ATTENTION = {
+    "f32": Stored(TensorProto.FLOAT),
+    "f32, as bf16": Stored(TensorProto.FLOAT, precision="bf16"),
+    "bf16": Stored(TensorProto.BFLOAT16, ("Cast",)),
+    "all bf16": Stored(TensorProto.BFLOAT16, queries=TensorProto.BFLOAT16),
+    "i8, one scale": Stored(TensorProto.INT8, ("DequantizeLinear",)),
+    "i8, scales of elements": Stored(TensorProto.INT8, ("DequantizeLinear", "each")),
 }
 GROUPED: dict[str, tuple[int, str]] = {
     "f32": (32, "NONE"),
@@ -58,11 +71,12 @@ Arguments = dict[str, NDArray[Any]]
 Call = Callable[[], Any]
 
 
-def attention(heads: Heads, stored: int, before: tuple[str, ...]) -> ModelProto:
+def attention(heads: Heads, stored: Stored) -> ModelProto:
+    before = stored.before
     lies = {
-        "q": (TensorProto.FLOAT, heads.queries, "s"),
-        "k": (stored, heads.keys, "t"),
-        "v": (stored, heads.keys, "t"),
+        "q": (stored.queries, heads.queries, "s"),
+        "k": (stored.dtype, heads.keys, "t"),
+        "v": (stored.dtype, heads.keys, "t"),
     }
     inputs = [
         helper.make_tensor_value_info(n, dtype, ["b", h, tokens, heads.width]) for n, (dtype, h, tokens) in lies.items()
@@ -77,19 +91,19 @@ def attention(heads: Heads, stored: int, before: tuple[str, ...]) -> ModelProto:
             nodes.append(helper.make_node(before[0], [name, "scale"], [f"{name}0"], axis=3))
     names = ["q", "k0", "v0"] if before else ["q", "k", "v"]
     nodes.append(helper.make_node("Attention", names, ["y"]))
-    results = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    results = [helper.make_tensor_value_info("y", stored.queries, None)]
     graph = helper.make_graph(nodes, "step", inputs, results, constants)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
 
 
-def arguments(heads: Heads, stored: int, tokens: int) -> Arguments:
-    dtype = helper.tensor_dtype_to_np_dtype(stored)
+def arguments(heads: Heads, stored: Stored, tokens: int) -> Arguments:
+    dtype, of_queries = (helper.tensor_dtype_to_np_dtype(t) for t in (stored.dtype, stored.queries))
 
     def drawn(*of: int) -> Any:
         return RNG.normal(size=of) * (40 if dtype.kind == "i" else 1)
 
     return {
-        "q": RNG.normal(size=(1, heads.queries, 1, heads.width)).astype(np.float32),
+        "q": RNG.normal(size=(1, heads.queries, 1, heads.width)).astype(of_queries),
         "k": np.clip(drawn(1, heads.keys, tokens, heads.width), -127, 127).astype(dtype),
         "v": np.clip(drawn(1, heads.keys, tokens, heads.width), -127, 127).astype(dtype),
     }
@@ -177,14 +191,14 @@ def session_of(proto: ModelProto, threads: int) -> onnxruntime.InferenceSession:
 def of_attention(heads: Heads, threads: int) -> Callable[[int], list[Call]]:
     """The calls of the first table, of so many tokens."""
     ours = {
-        name: anyshape.compile(attention(heads, stored, before), precision=precision, threads=threads)
-        for name, (stored, precision, before) in ATTENTION.items()
+        name: anyshape.compile(attention(heads, stored), precision=stored.precision, threads=threads)
+        for name, stored in ATTENTION.items()
     }
-    theirs = session_of(attention(heads, TensorProto.FLOAT, ()), threads)
+    theirs = session_of(attention(heads, ATTENTION["f32"]), threads)
 
     def calls(tokens: int) -> list[Call]:
-        own = [partial(exe.run, arguments(heads, ATTENTION[name][0], tokens)) for name, exe in ours.items()]
-        return [*own, partial(theirs.run, None, arguments(heads, TensorProto.FLOAT, tokens))]
+        own = [partial(exe.run, arguments(heads, ATTENTION[name], tokens)) for name, exe in ours.items()]
+        return [*own, partial(theirs.run, None, arguments(heads, ATTENTION["f32"], tokens))]
 
     return calls
 
@@ -210,7 +224,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40, help="rounds of turns")
     parser.add_argument("--table", choices=("attention", "grouped"), help="one of the tables alone")
     options = parser.parse_args()
-    tables = {"attention": (ATTENTION, of_attention), "grouped": (GROUPED, of_grouped)}
+    tables = {"attention": (list(ATTENTION), of_attention), "grouped": (list(GROUPED), of_grouped)}
     for names, of in [tables[options.table]] if options.table else tables.values():
         print("| heads, of keys, elements | tokens | " + " | ".join([*names, "onnxruntime, f32"]) + " |")
         print("|---|---|" + "---|" * (len(names) + 1))
