@@ -208,7 +208,7 @@ def grouped_query_attention_relation(
         rule.or_(eq(m, s), lambda: rule.and_(eq(m, 0), lambda: rule.and_(cached, lambda: not rolling))),
         lambda: f"{m} keys and values of {s} tokens",
     )
-    room = sum_(z) - s if rolling and (codes_k is not None) else sum_(p)
+    room = sum_(z) - s if codes_k is not None else sum_(p)
     rule.require(
         rule.or_(not rolling, lambda: rule.and_(cached, lambda: rule.and_(lt(0, window), lambda: le(window, room)))),
         lambda: f"a window of {window} tokens in a cache of {room}",

@@ -257,7 +257,8 @@ def _is_read_by_contractions_alone(e: Edge, fits: Callable[[Node, Value], bool])
 
 def _only_scales(e: Edge, node: Node) -> bool:
     """Whether a node only multiplies by what a product may take out of its columns."""
-    return bool(stated := e.stated.equations.get(node)) and scales(stated, _known(e, [node]))
+    stated = e.stated.equations.get(node, [])
+    return bool(stated) and scales(stated, _known(e, [node]))
 
 
 def _moves_rows(e: Edge) -> bool:
