@@ -922,7 +922,7 @@ def det_of_lanes(x: Operand, *, source: str = "") -> Value:
     return call(DET_OF_LANES, [x], {}, source)[0]
 
 
-# specs/decoding.yaml:118
+# specs/decoding.yaml:133
 @called
 def append_at(
     past: Operand,
@@ -946,7 +946,7 @@ def append_at(
     )[0]
 
 
-# specs/decoding.yaml:144
+# specs/decoding.yaml:159
 @called
 def place_tokens(
     last: Operand,
@@ -974,7 +974,7 @@ def place_tokens(
     )
 
 
-# specs/decoding.yaml:178
+# specs/decoding.yaml:193
 @called
 def causal_conv(
     x: Operand, w: Operand, bias: Operand = None, past: Operand = None, *, source: str = ""
@@ -988,7 +988,7 @@ def causal_conv(
     return call(CAUSAL_CONV, [x, w, bias, past], {}, source)
 
 
-# specs/decoding.yaml:211
+# specs/decoding.yaml:226
 @called
 def code_tokens(x: Operand, scale: Operand, like: Operand, packed: bool = False, *, source: str = "") -> Value:
     """Elements divided by their scale and rounded to even, as integers; or packed, two of 4 bits in a byte, each 8
@@ -999,17 +999,18 @@ def code_tokens(x: Operand, scale: Operand, like: Operand, packed: bool = False,
     return call(CODE_TOKENS, [x, scale, like], {"packed": packed}, source)[0]
 
 
-# specs/decoding.yaml:244
+# specs/decoding.yaml:259
 @called
-def known_tokens(codes: Operand, scale: Operand, packed: bool = False, *, source: str = "") -> Value:
-    """Integers times their scale; where they are packed, two of 4 bits in a byte, each 8 less than it says.
+def known_tokens(codes: Operand, *, source: str = "") -> Value:
+    """Integers of 4 bits, two in a byte, each 8 less than it says; those of the lower halves of a row first, then
+    those of the upper.
 
-    (codes: Q[b, g, s, c], scale: f32[*d]) -> (y: f32[b, g, s, e])
+    (codes: u8[b, g, s, c]) -> (y: i8[b, g, s, (2, c)])
     """
-    return call(KNOWN_TOKENS, [codes, scale], {"packed": packed}, source)[0]
+    return call(KNOWN_TOKENS, [codes], {}, source)[0]
 
 
-# specs/decoding.yaml:267
+# specs/decoding.yaml:271
 @called
 def grouped_query_attention(
     q: Operand,
@@ -1023,6 +1024,8 @@ def grouped_query_attention(
     position: Operand = None,
     bias: Operand = None,
     sink: Operand = None,
+    codes_k: Operand = None,
+    codes_v: Operand = None,
     *,
     total: int | Dim | Value,
     scale: float = 0.0,
@@ -1041,13 +1044,13 @@ def grouped_query_attention(
 
     (q: F[b, s, (g, r), e], k: F[b, m, g, e], v: F[b, m, g, f], last: I[b], past_k: F[b, g, *p:1, e] = 0,
     past_v: F[b, g, *p:1, f] = 0, cos: F[*c:2] = 0, sin: F[*c:2] = 0, position: J[b, s]?, bias: F[*w] = 0, sink:
-    F[(g, r)]?) -> (y: F[b, s, (g, r), f], keys: F[b, g, t, e], values: F[b, g, t, f], dots: F[b, (g, r), s, n],
-    shares: F[b, (g, r), s, n])
+    F[(g, r)]?, codes_k: i8[b, g, *z:1, e]?, codes_v: i8[b, g, *z:1, f]?) -> (y: F[b, s, (g, r), f], keys: F[b,
+    g, t, e], values: F[b, g, t, f], dots: F[b, (g, r), s, n], shares: F[b, (g, r), s, n])
     """
     return call_alias(
         STATIC_GROUPED_QUERY_ATTENTION,
         DYN_GROUPED_QUERY_ATTENTION,
-        [q, k, v, last, past_k, past_v, cos, sin, position, bias, sink],
+        [q, k, v, last, past_k, past_v, cos, sin, position, bias, sink, codes_k, codes_v],
         {
             "total": total,
             "scale": scale,
@@ -1062,7 +1065,7 @@ def grouped_query_attention(
     )
 
 
-# specs/decoding.yaml:465
+# specs/decoding.yaml:503
 @called
 def linear_attention(
     query: Operand,

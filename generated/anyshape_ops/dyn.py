@@ -183,7 +183,7 @@ def read_beams(x: Operand, beams: Operand, filled: Operand, *, source: str = "")
     return call(DYN_READ_BEAMS, [x, beams], {"filled": filled}, source)[0]
 
 
-# specs/decoding.yaml:118
+# specs/decoding.yaml:133
 @called
 def append_at(
     past: Operand,
@@ -205,7 +205,7 @@ def append_at(
     return call(DYN_APPEND_AT, [past, new, filled, gone], {"size": size, "rest": rest}, source)[0]
 
 
-# specs/decoding.yaml:144
+# specs/decoding.yaml:159
 @called
 def place_tokens(
     last: Operand, new: Operand, total: Operand, capacity: Operand, window: int = 0, *, source: str = ""
@@ -220,7 +220,7 @@ def place_tokens(
     return call(DYN_PLACE_TOKENS, [last], {"new": new, "total": total, "capacity": capacity, "window": window}, source)
 
 
-# specs/decoding.yaml:267
+# specs/decoding.yaml:271
 @called
 def grouped_query_attention(
     q: Operand,
@@ -234,6 +234,8 @@ def grouped_query_attention(
     position: Operand = None,
     bias: Operand = None,
     sink: Operand = None,
+    codes_k: Operand = None,
+    codes_v: Operand = None,
     *,
     total: Operand,
     scale: float = 0.0,
@@ -252,12 +254,12 @@ def grouped_query_attention(
 
     (q: F[b, s, (g, r), e], k: F[b, m, g, e], v: F[b, m, g, f], last: I[b], past_k: F[b, g, *p:1, e] = 0,
     past_v: F[b, g, *p:1, f] = 0, cos: F[*c:2] = 0, sin: F[*c:2] = 0, position: J[b, s]?, bias: F[*w] = 0, sink:
-    F[(g, r)]?) -> (y: F[b, s, (g, r), f], keys: F[b, g, t, e], values: F[b, g, t, f], dots: F[b, (g, r), s, n],
-    shares: F[b, (g, r), s, n])
+    F[(g, r)]?, codes_k: i8[b, g, *z:1, e]?, codes_v: i8[b, g, *z:1, f]?) -> (y: F[b, s, (g, r), f], keys: F[b,
+    g, t, e], values: F[b, g, t, f], dots: F[b, (g, r), s, n], shares: F[b, (g, r), s, n])
     """
     return call(
         DYN_GROUPED_QUERY_ATTENTION,
-        [q, k, v, last, past_k, past_v, cos, sin, position, bias, sink],
+        [q, k, v, last, past_k, past_v, cos, sin, position, bias, sink, codes_k, codes_v],
         {
             "total": total,
             "scale": scale,
@@ -272,7 +274,7 @@ def grouped_query_attention(
     )
 
 
-# specs/decoding.yaml:465
+# specs/decoding.yaml:503
 @called
 def linear_attention(
     query: Operand,

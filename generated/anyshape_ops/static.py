@@ -188,7 +188,7 @@ def read_beams(x: Operand, beams: Operand, filled: int, *, source: str = "") -> 
     return call(STATIC_READ_BEAMS, [x, beams], {"filled": filled}, source)[0]
 
 
-# specs/decoding.yaml:118
+# specs/decoding.yaml:133
 @called
 def append_at(
     past: Operand,
@@ -210,7 +210,7 @@ def append_at(
     return call(STATIC_APPEND_AT, [past, new, filled, gone], {"size": size, "rest": rest}, source)[0]
 
 
-# specs/decoding.yaml:144
+# specs/decoding.yaml:159
 @called
 def place_tokens(
     last: Operand, new: int, total: int, capacity: int, window: int = 0, *, source: str = ""
@@ -227,7 +227,7 @@ def place_tokens(
     )
 
 
-# specs/decoding.yaml:267
+# specs/decoding.yaml:271
 @called
 def grouped_query_attention(
     q: Operand,
@@ -241,6 +241,8 @@ def grouped_query_attention(
     position: Operand = None,
     bias: Operand = None,
     sink: Operand = None,
+    codes_k: Operand = None,
+    codes_v: Operand = None,
     *,
     total: int,
     scale: float = 0.0,
@@ -259,12 +261,12 @@ def grouped_query_attention(
 
     (q: F[b, s, (g, r), e], k: F[b, m, g, e], v: F[b, m, g, f], last: I[b], past_k: F[b, g, *p:1, e] = 0,
     past_v: F[b, g, *p:1, f] = 0, cos: F[*c:2] = 0, sin: F[*c:2] = 0, position: J[b, s]?, bias: F[*w] = 0, sink:
-    F[(g, r)]?) -> (y: F[b, s, (g, r), f], keys: F[b, g, t, e], values: F[b, g, t, f], dots: F[b, (g, r), s, n],
-    shares: F[b, (g, r), s, n])
+    F[(g, r)]?, codes_k: i8[b, g, *z:1, e]?, codes_v: i8[b, g, *z:1, f]?) -> (y: F[b, s, (g, r), f], keys: F[b,
+    g, t, e], values: F[b, g, t, f], dots: F[b, (g, r), s, n], shares: F[b, (g, r), s, n])
     """
     return call(
         STATIC_GROUPED_QUERY_ATTENTION,
-        [q, k, v, last, past_k, past_v, cos, sin, position, bias, sink],
+        [q, k, v, last, past_k, past_v, cos, sin, position, bias, sink, codes_k, codes_v],
         {
             "total": total,
             "scale": scale,
@@ -279,7 +281,7 @@ def grouped_query_attention(
     )
 
 
-# specs/decoding.yaml:465
+# specs/decoding.yaml:503
 @called
 def linear_attention(
     query: Operand,

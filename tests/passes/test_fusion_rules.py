@@ -230,6 +230,37 @@ def test_narrow_keys_repeated_for_the_heads_of_a_group_are_widened_as_they_are_r
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "scale", "read_by", "narrow"),
+    [
+        ("i8", None, (), True),
+        ("bf16", None, (), True),
+        ("i8", 0.5, (), True),
+        ("u8", None, (), False),
+        ("i8", np.inf, (), False),
+        ("i8", None, (ops.softmax,), False),
+        ("i8", None, (ops.transpose,), False),
+    ],
+)
+@pytest.mark.parametrize("joined", ["concat", "appended"])
+def test_what_products_widen_is_joined_as_it_is(
+    joined: str, dtype: str, scale: float | None, read_by: tuple[Build, ...], narrow: bool
+) -> None:
+    """Keys that are joined are in memory as they are, if the product can widen them, and nothing but it reads them widened."""
+    past, new = x("b, 2, p, 8", "past", dtype), x("b, 2, m, 8", "new", dtype)
+    both = ops.concat([past, new], axis=2)
+    if joined == "appended":
+        both = ops.append_at(past, new, anyshape.input("filled", "i64[b]"), size=64)
+    keys = ops.cast(both, to="f32")
+    if scale is not None:
+        keys = ops.mul(keys, np.float32(scale))
+    scores = ops.matmul(x("b, 2, s, 8", "q"), ops.transpose(keys, axes=[0, 1, 3, 2]))
+    *before, product = kernels(function(scores, *(read(keys) for read in read_by)))[: 2 + len(read_by)]
+    stored = {v.type.dtype.name for step in before for v in step.outputs}
+    assert ("f32" not in stored) == narrow
+    assert (dtype in {v.type.dtype.name for v in product.inputs}) == narrow
+
+
 def convolved() -> Any:
     return ops.conv(x("4, 8, 8, 8"), weights(8, 8, 3, 3), pads=[1, 1, 1, 1])
 

@@ -212,6 +212,22 @@ def test_strips_longer_than_half_of_the_first_cache(m: int) -> None:
     assert within(contract(laid(a, 0), laid(b, 0), "avx512", False), rounded(a), rounded(b))
 
 
+@pytest.mark.parametrize("m", range(1, 9))
+@pytest.mark.parametrize("level", LEVELS)
+def test_short_and_long_rows_of_columns_are_added_up_alike(level: str, m: int) -> None:
+    """Sums of short rows are in registers, those of long ones in memory: each has the same bits. Added up from the last step on they have
+    others."""
+    for n, k in ((1, 9), (31, 1), (64, 8), (150, 33)):
+        a, b = drawn(1, m, k), drawn(1, k, n + 4000)
+        long = contract(laid(a, 0), laid(b, 0), level, False)[..., :n]
+        short = contract(laid(a, 0), laid(np.ascontiguousarray(b[..., :n]), 0), level, False)
+        assert within(short, rounded(a), rounded(b[..., :n]))
+        np.testing.assert_array_equal(short, long)
+        if k > 16:
+            backwards = contract(laid(a[..., ::-1].copy(), 0), laid(b[:, ::-1, :n].copy(), 0), level, False)
+            assert (backwards != short).any()
+
+
 def test_a_last_row_without_a_partner_is_multiplied_by_nothing() -> None:
     """What lies behind it may be infinite."""
     a, b = drawn(1, 2, 3), drawn(1, 4, 20)

@@ -13,7 +13,7 @@ from anyshape.dtypes import parse_dtype
 from anyshape.graph.composition import Composing, Composition
 
 
-# specs/decoding.yaml:267
+# specs/decoding.yaml:271
 def grouped_query_attention_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -28,13 +28,15 @@ def grouped_query_attention_body(c: Composing) -> list[Any]:
     past_k = c.input("past_k")
     past_v = c.input("past_v")
     v = c.input("v")
+    codes_k = c.input("codes_k")
+    codes_v = c.input("codes_v")
     bias = c.input("bias")
     sink = c.input("sink")
     filled, held, gone = api.place_tokens(
         last,
         new=c.size("s"),
         total=c.size("total"),
-        capacity=c.size("sum(p)"),
+        capacity=c.size("room"),
         window=bound.window if bound.rolling else 0,
         source=c.source,
     )
@@ -109,6 +111,17 @@ def grouped_query_attention_body(c: Composing) -> list[Any]:
         known_k = api.slice(keys, starts=(0,), ends=c.size("[n]"), axes=(2,), source=c.source)
         known_v = api.slice(values, starts=(0,), ends=c.size("[n]"), axes=(2,), source=c.source)
         columns = api.arange(start=0, stop=c.size("n"), source=c.source)
+    if c.present("codes_k"):
+        known_k = api.cast(
+            api.slice(codes_k, starts=(0,), ends=c.size("[n]"), axes=(2,), source=c.source),
+            to=c.dtype("F"),
+            source=c.source,
+        )
+        known_v = api.cast(
+            api.slice(codes_v, starts=(0,), ends=c.size("[n]"), axes=(2,), source=c.source),
+            to=c.dtype("F"),
+            source=c.source,
+        )
     queries = api.transpose(asked, axes=(0, 2, 1, 3), source=c.source)
     seen = api.less_equal(
         columns,
@@ -230,7 +243,7 @@ GROUPED_QUERY_ATTENTION = Composition(
     sizes={
         "s": lambda rule, bound: bound.s,
         "total": lambda rule, bound: bound.total,
-        "sum(p)": lambda rule, bound: rules.sum_(bound.p),
+        "room": lambda rule, bound: bound.room,
         "[m]": lambda rule, bound: rules.Vec((bound.m,)),
         "[b, g, 0, e]": lambda rule, bound: rules.Vec((bound.b, bound.g, 0, bound.e)),
         "[b, g, 0, f]": lambda rule, bound: rules.Vec((bound.b, bound.g, 0, bound.f)),
@@ -252,7 +265,7 @@ GROUPED_QUERY_ATTENTION = Composition(
 )
 
 
-# specs/decoding.yaml:465
+# specs/decoding.yaml:503
 def linear_attention_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

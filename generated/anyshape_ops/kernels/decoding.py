@@ -12,6 +12,7 @@ from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations
 from anyshape.equations.functions import (
     and_,
+    bit_and,
     cast,
     clamp,
     eq,
@@ -24,12 +25,13 @@ from anyshape.equations.functions import (
     reduce_,
     round_even,
     saturate,
+    shift_right,
     where,
 )
 from anyshape.rules import Bound
 
 
-# specs/decoding.yaml:118
+# specs/decoding.yaml:133
 def append_at_kernel(eqs: Equations, bound: Bound) -> None:
     b, g, size, e, rest, s = bound.b, bound.g, bound.size, bound.e, bound.rest, bound.s
     past = eqs.tensor("past")
@@ -45,11 +47,11 @@ def append_at_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: pad(new, 0)[n, h, j + gone[n] - filled[n], l],
             lambda: pad(past, 0)[n, h, j + gone[n], l],
         ),
-        "specs/decoding.yaml:128: pad(new, 0)[n, h, j + gone[n] - filled[n], l], " "pad(past, 0)[n, h, j + gone[n], l]",
+        "specs/decoding.yaml:143: pad(new, 0)[n, h, j + gone[n] - filled[n], l], " "pad(past, 0)[n, h, j + gone[n], l]",
     )
 
 
-# specs/decoding.yaml:144
+# specs/decoding.yaml:159
 def place_tokens_kernel(eqs: Equations, bound: Bound) -> None:
     window, capacity, block, b, new, total = bound.window, bound.capacity, bound.block, bound.b, bound.new, bound.total
     last, at_, held, gone = eqs.tensor("last"), eqs.tensor("at"), eqs.tensor("held"), eqs.tensor("gone")
@@ -64,15 +66,15 @@ def place_tokens_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         at_[n],
         where(rules.ne(new, total), lambda: cast(last[n], parse_dtype("i64")) + 1 - new, lambda: 0),
-        "specs/decoding.yaml:163",
+        "specs/decoding.yaml:178",
     )
     n = eqs.index("n", b)
-    eqs.define(held[n], resident(at_[n]), "specs/decoding.yaml:164")
+    eqs.define(held[n], resident(at_[n]), "specs/decoding.yaml:179")
     n = eqs.index("n", b)
-    eqs.define(gone[n], resident(at_[n]) + new - resident(at_[n] + new), "specs/decoding.yaml:165")
+    eqs.define(gone[n], resident(at_[n]) + new - resident(at_[n] + new), "specs/decoding.yaml:180")
 
 
-# specs/decoding.yaml:178
+# specs/decoding.yaml:193
 def causal_conv_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, n, k = bound.b, bound.c, bound.n, bound.k
     x = eqs.tensor("x")
@@ -96,17 +98,17 @@ def causal_conv_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(bias[h], eqs.dtypes["U"]),
             eqs.dtypes["F"],
         ),
-        "specs/decoding.yaml:186",
+        "specs/decoding.yaml:201",
     )
     i, h, q = eqs.index("i", b), eqs.index("h", c), eqs.index("q", k - 1)
     eqs.define(
         last[i, h, q],
         where(ge(n + q + 1, k), lambda: x[i, h, n + q + 1 - k], lambda: past[i, h, n + q]),
-        "specs/decoding.yaml:187",
+        "specs/decoding.yaml:202",
     )
 
 
-# specs/decoding.yaml:211
+# specs/decoding.yaml:226
 def code_tokens_kernel(eqs: Equations, bound: Bound) -> None:
     b, g, s, e, c, packed, w = bound.b, bound.g, bound.s, bound.e, bound.c, bound.packed, bound.w
     x, scale, y = eqs.tensor("x"), eqs.tensor("scale"), eqs.tensor("y")
@@ -118,43 +120,27 @@ def code_tokens_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         times[n, h, j, l],
         round_even(cast(x[n, j, h, l], parse_dtype("f32")) / scale[*fit((h, j, l), c)]),
-        "specs/decoding.yaml:224",
+        "specs/decoding.yaml:239",
     )
     if packed:
         n, h, j, l = eqs.index("n", b), eqs.index("h", g), eqs.index("j", s), eqs.index("l", w)
         eqs.define(
             y[n, h, j, l],
             cast(four(times[n, h, j, 2 * l]) + 16 * four(pad(times, 0)[n, h, j, 2 * l + 1]), eqs.dtypes["Q"]),
-            "specs/decoding.yaml:225",
+            "specs/decoding.yaml:240",
         )
     else:
         n, h, j, l = eqs.index("n", b), eqs.index("h", g), eqs.index("j", s), eqs.index("l", w)
-        eqs.define(y[n, h, j, l], saturate(times[n, h, j, l], eqs.dtypes["Q"]), "specs/decoding.yaml:226")
+        eqs.define(y[n, h, j, l], saturate(times[n, h, j, l], eqs.dtypes["Q"]), "specs/decoding.yaml:241")
 
 
-# specs/decoding.yaml:244
+# specs/decoding.yaml:259
 def known_tokens_kernel(eqs: Equations, bound: Bound) -> None:
-    packed, b, g, s, e, d = bound.packed, bound.b, bound.g, bound.s, bound.e, bound.d
-    codes, scale, y = eqs.tensor("codes"), eqs.tensor("scale"), eqs.tensor("y")
-    if packed:
-        n, h, j, l = eqs.index("n", b), eqs.index("h", g), eqs.index("j", s), eqs.index("l", e)
-        eqs.define(
-            y[n, h, j, l],
-            cast(
-                where(
-                    eq(l % 2, 1),
-                    lambda: cast(codes[n, h, j, l // 2], parse_dtype("i32")) // 16 % 16,
-                    lambda: cast(codes[n, h, j, l // 2], parse_dtype("i32")) % 16,
-                ) - 8,
-                parse_dtype("f32"),
-            )
-            * scale[*fit((h, j, l), d)],
-            "specs/decoding.yaml:254",
-        )
-    else:
-        n, h, j, l = eqs.index("n", b), eqs.index("h", g), eqs.index("j", s), eqs.index("l", e)
-        eqs.define(
-            y[n, h, j, l],
-            cast(codes[n, h, j, l], parse_dtype("f32")) * scale[*fit((h, j, l), d)],
-            "specs/decoding.yaml:256",
-        )
+    b, g, s, c = bound.b, bound.g, bound.s, bound.c
+    codes, y = eqs.tensor("codes"), eqs.tensor("y")
+    n, h, j, k, l = eqs.index("n", b), eqs.index("h", g), eqs.index("j", s), eqs.index("k", 2), eqs.index("l", c)
+    eqs.define(
+        y[n, h, j, k * c + l],
+        where(eq(k, 1), lambda: shift_right(codes[n, h, j, l], 4), lambda: bit_and(codes[n, h, j, l], 15)) - 8,
+        "specs/decoding.yaml:263",
+    )

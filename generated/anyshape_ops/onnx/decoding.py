@@ -15,7 +15,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/decoding.yaml:92
+# specs/decoding.yaml:95
 def _scale_of_codes(n: OnnxNode, scale_: Any, kind_: Any, groups_: Any) -> Any:
     return (
         api.reshape(scale_, (1, 1, 1), source=n.source)
@@ -23,16 +23,45 @@ def _scale_of_codes(n: OnnxNode, scale_: Any, kind_: Any, groups_: Any) -> Any:
     )
 
 
-# specs/decoding.yaml:95
-def _known_in(n: OnnxNode, codes_: Any, scale_: Any, dtype_: Any) -> Any:
-    return api.cast(
-        api.known_tokens(codes_, scale_, packed=n.attr("kv_cache_bit_width", 0) == 4, source=n.source),
-        to=dtype_,
+# specs/decoding.yaml:99
+def _bytes_of(n: OnnxNode, codes_: Any) -> Any:
+    return (api.known_tokens(codes_, source=n.source) if n.attr("kv_cache_bit_width", 0) == 4 else codes_)
+
+
+# specs/decoding.yaml:103
+def _as_bytes_lie(n: OnnxNode, x_: Any) -> Any:
+    return (
+        api.reshape(
+            api.transpose(api.reshape(x_, (0, 0, 0, -1, 2), source=n.source), axes=(0, 1, 2, 4, 3), source=n.source),
+            (0, 0, 0, -1),
+            source=n.source,
+        )
+        if n.attr("kv_cache_bit_width", 0) == 4 else x_
+    )
+
+
+# specs/decoding.yaml:106
+def _as_elements_lie(n: OnnxNode, x_: Any) -> Any:
+    return (
+        api.reshape(
+            api.transpose(api.reshape(x_, (0, 0, 0, 2, -1), source=n.source), axes=(0, 1, 2, 4, 3), source=n.source),
+            (0, 0, 0, -1),
+            source=n.source,
+        )
+        if n.attr("kv_cache_bit_width", 0) == 4 else x_
+    )
+
+
+# specs/decoding.yaml:110
+def _scaled_by_group(n: OnnxNode, x_: Any, scale_: Any, heads_: Any, groups_: Any) -> Any:
+    return api.reshape(
+        api.mul(api.reshape(x_, (0, 0, groups_, heads_ // groups_, -1), source=n.source), scale_, source=n.source),
+        (0, 0, heads_, -1),
         source=n.source,
     )
 
 
-# specs/decoding.yaml:98
+# specs/decoding.yaml:113
 def _rotated(n: OnnxNode, x_: Any, cos_: Any, sin_: Any, at_: Any) -> Any:
     return api.rotate(
         x_,
@@ -43,7 +72,7 @@ def _rotated(n: OnnxNode, x_: Any, cos_: Any, sin_: Any, at_: Any) -> Any:
     )
 
 
-# specs/decoding.yaml:102
+# specs/decoding.yaml:117
 def _tokens_by_head(n: OnnxNode, query_: Any, key_: Any, value_: Any, past_v_: Any, v_scale_: Any) -> Any:
     v_: Any
     heads_ = needed(n, n.attr("num_heads"), "num_heads")
@@ -83,7 +112,7 @@ def _tokens_by_head(n: OnnxNode, query_: Any, key_: Any, value_: Any, past_v_: A
     return (q_, k_, v_)
 
 
-# specs/decoding.yaml:196
+# specs/decoding.yaml:211
 def causal_conv_with_state_27(n: OnnxNode) -> Sequence[Value]:
     y_: Any
     if (n.attr("activation", "none") or "none") not in ("none", "silu", "swish"):
@@ -100,7 +129,7 @@ def causal_conv_with_state_27(n: OnnxNode) -> Sequence[Value]:
     return [y_, parts_[1]]
 
 
-# specs/decoding.yaml:364
+# specs/decoding.yaml:377
 def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
     n.only(14)
     asked_: Any
@@ -108,10 +137,15 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
     new_v_: Any
     old_k_: Any
     old_v_: Any
-    code_k_: Any
-    code_v_: Any
+    read_k_: Any
+    read_v_: Any
     keys_: Any
     values_: Any
+    v_step_: Any
+    bias_: Any = n.input(10)
+    sink_: Any = n.input(11)
+    y_: Any
+    scores_: Any
     shown_ = n.attr("qk_output", 0)
     rolling_ = n.attr("sliding_window_cache", 0) == 1
     window_ = n.attr("local_window_size", -1)
@@ -183,12 +217,15 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
             n.input(8),
             api.slice(at_, starts=(0,), ends=api.reshape(own_, (1,), source=n.source), axes=(1,), source=n.source),
         )
+    dtype_ = dtype_of(n, n.input(0))
     old_k_ = n.input(3)
     old_v_ = n.input(4)
-    code_k_ = None
-    code_v_ = None
+    read_k_ = None
+    read_v_ = None
+    keys_ = None
+    values_ = None
+    v_step_ = None
     if n.input(12) is not None:
-        dtype_ = dtype_of(n, n.input(0))
         k_step_ = _scale_of_codes(n, n.input(12), k_kind_, n.attr("kv_num_heads"))
         v_step_ = _scale_of_codes(n, n.input(13), v_kind_, n.attr("kv_num_heads"))
         code_k_ = api.code_tokens(
@@ -197,36 +234,6 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
         code_v_ = api.code_tokens(
             new_v_, v_step_, n.input(4), packed=n.attr("kv_cache_bit_width", 0) == 4, source=n.source
         )
-        new_k_ = api.transpose(_known_in(n, code_k_, k_step_, dtype_), axes=(0, 2, 1, 3), source=n.source)
-        new_v_ = api.transpose(_known_in(n, code_v_, v_step_, dtype_), axes=(0, 2, 1, 3), source=n.source)
-        old_k_ = _known_in(n, n.input(3), k_step_, dtype_)
-        old_v_ = _known_in(n, n.input(4), v_step_, dtype_)
-    results_ = api.grouped_query_attention(
-        asked_,
-        new_k_,
-        new_v_,
-        api.reshape(n.input(5), (-1,), source=n.source),
-        old_k_,
-        old_v_,
-        None,
-        None,
-        None,
-        n.input(10),
-        n.input(11),
-        scale=n.attr("scale", 0.0),
-        softcap=n.attr("softcap", 0.0),
-        total=needed(n, n.input(6), "total"),
-        window=window_,
-        smooth=n.attr("smooth_softmax", 0) == 1,
-        causal=n.attr("causal", 1) == 1,
-        rolling=rolling_,
-        source=n.source,
-    )
-    y_ = api.reshape(results_[0], (0, 0, -1), source=n.source)
-    scores_ = (results_[3] if shown_ == 1 else results_[4])
-    keys_ = results_[1]
-    values_ = results_[2]
-    if n.input(12) is not None:
         start_ = api.add(places_[1], api.sub(new_, own_, source=n.source), source=n.source)
         gone_ = (places_[2] if rolling_ else None)
         size_ = (room_ if rolling_ else api.maximum(room_, whole_, source=n.source))
@@ -237,10 +244,76 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
         values_ = api.append_at(
             n.input(4), code_v_, start_, gone_, size=needed(n, size_, "size"), rest=rest_, source=n.source
         )
+        read_k_ = _bytes_of(
+            n,
+            (
+                api.append_at(n.input(3), code_k_, start_, size=api.add(room_, new_, source=n.source), source=n.source)
+                if rolling_ else keys_
+            ),
+        )
+        read_v_ = _bytes_of(
+            n,
+            (
+                api.append_at(n.input(4), code_v_, start_, size=api.add(room_, new_, source=n.source), source=n.source)
+                if rolling_ else values_
+            ),
+        )
+        old_k_ = None
+        old_v_ = None
+        asked_ = _as_bytes_lie(
+            n,
+            _scaled_by_group(
+                n,
+                api.cast(asked_, to=parse_dtype("f32"), source=n.source),
+                k_step_,
+                n.attr("num_heads"),
+                n.attr("kv_num_heads"),
+            ),
+        )
+        new_k_ = api.cast(new_k_, to=parse_dtype("f32"), source=n.source)
+        new_v_ = api.cast(new_v_, to=parse_dtype("f32"), source=n.source)
+        bias_ = (api.cast(bias_, to=parse_dtype("f32"), source=n.source) if bias_ is not None else None)
+        sink_ = (api.cast(sink_, to=parse_dtype("f32"), source=n.source) if sink_ is not None else None)
+    results_ = api.grouped_query_attention(
+        asked_,
+        new_k_,
+        new_v_,
+        api.reshape(n.input(5), (-1,), source=n.source),
+        old_k_,
+        old_v_,
+        None,
+        None,
+        None,
+        bias_,
+        sink_,
+        read_k_,
+        read_v_,
+        scale=n.attr("scale", 0.0),
+        softcap=n.attr("softcap", 0.0),
+        total=needed(n, n.input(6), "total"),
+        window=window_,
+        smooth=n.attr("smooth_softmax", 0) == 1,
+        causal=n.attr("causal", 1) == 1,
+        rolling=rolling_,
+        source=n.source,
+    )
+    y_ = results_[0]
+    scores_ = (results_[3] if shown_ == 1 else results_[4])
+    if n.input(12) is None:
+        keys_ = results_[1]
+        values_ = results_[2]
+    else:
+        y_ = api.cast(
+            _scaled_by_group(n, _as_elements_lie(n, y_), v_step_, n.attr("num_heads"), n.attr("kv_num_heads")),
+            to=dtype_,
+            source=n.source,
+        )
+        scores_ = api.cast(scores_, to=dtype_, source=n.source)
+    y_ = api.reshape(y_, (0, 0, -1), source=n.source)
     return [y_, keys_, values_, scores_]
 
 
-# specs/decoding.yaml:507
+# specs/decoding.yaml:545
 def linear_attention_27(n: OnnxNode) -> Sequence[Value]:
     rule_ = (n.attr("update_rule", "gated_delta") or "gated_delta")
     groups_ = needed(n, n.attr("kv_num_heads"), "kv_num_heads")

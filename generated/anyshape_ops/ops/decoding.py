@@ -10,7 +10,7 @@ import anyshape_ops.kernels.decoding as kernels
 import anyshape_ops.relations.decoding as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/decoding.yaml:118
+# specs/decoding.yaml:133
 STATIC_APPEND_AT = OpDef(
     name="append_at",
     variant="static",
@@ -32,7 +32,7 @@ STATIC_APPEND_AT = OpDef(
         "Of each batch `filled` old entries and new ones behind, without the first `gone` of all, zeros, and "
         "from `rest` on old ones."
     ),
-    source="specs/decoding.yaml:118",
+    source="specs/decoding.yaml:133",
     moves=("T",),
 )
 DYN_APPEND_AT = OpDef(
@@ -56,12 +56,12 @@ DYN_APPEND_AT = OpDef(
         "Of each batch `filled` old entries and new ones behind, without the first `gone` of all, zeros, and "
         "from `rest` on old ones."
     ),
-    source="specs/decoding.yaml:118",
+    source="specs/decoding.yaml:133",
     shaping=("size",),
     moves=("T",),
 )
 
-# specs/decoding.yaml:144
+# specs/decoding.yaml:159
 STATIC_PLACE_TOKENS = OpDef(
     name="place_tokens",
     variant="static",
@@ -84,7 +84,7 @@ STATIC_PLACE_TOKENS = OpDef(
         "The number of the first new token, the entries that a cache holds before it, and those that are gone"
         " after the last."
     ),
-    source="specs/decoding.yaml:144",
+    source="specs/decoding.yaml:159",
 )
 DYN_PLACE_TOKENS = OpDef(
     name="place_tokens",
@@ -108,10 +108,10 @@ DYN_PLACE_TOKENS = OpDef(
         "The number of the first new token, the entries that a cache holds before it, and those that are gone"
         " after the last."
     ),
-    source="specs/decoding.yaml:144",
+    source="specs/decoding.yaml:159",
 )
 
-# specs/decoding.yaml:178
+# specs/decoding.yaml:193
 # causal_conv: no dyn variant, it has no parameters
 CAUSAL_CONV = OpDef(
     name="causal_conv",
@@ -135,10 +135,10 @@ CAUSAL_CONV = OpDef(
         "Of each channel the sums of each element and those before it times weights, and the elements that "
         "the next call wants."
     ),
-    source="specs/decoding.yaml:178",
+    source="specs/decoding.yaml:193",
 )
 
-# specs/decoding.yaml:211
+# specs/decoding.yaml:226
 # code_tokens: no dyn variant, it has no parameters that are operands
 CODE_TOKENS = OpDef(
     name="code_tokens",
@@ -157,30 +157,28 @@ CODE_TOKENS = OpDef(
         "Elements divided by their scale and rounded to even, as integers; or packed, two of 4 bits in a "
         "byte, each 8 more than it is."
     ),
-    source="specs/decoding.yaml:211",
+    source="specs/decoding.yaml:226",
 )
 
-# specs/decoding.yaml:244
-# known_tokens: no dyn variant, it has no parameters that are operands
+# specs/decoding.yaml:259
+# known_tokens: no dyn variant, it has no parameters
 KNOWN_TOKENS = OpDef(
     name="known_tokens",
     variant="",
-    inputs=(
-        InputDef("codes", "Q"),
-        InputDef("scale", "f32"),
-    ),
-    params=(ParamDef("packed", "bool", required=False, default=False),),
-    outputs=(OutputDef("y", "f32"),),
-    dtypes={"Q": ("i8", "u8")},
+    inputs=(InputDef("codes", "u8"),),
+    params=(),
+    outputs=(OutputDef("y", "i8"),),
+    dtypes={},
     relation=relations.known_tokens_relation,
     kernel=kernels.known_tokens_kernel,
     summary=(
-        "Integers times their scale; where they are packed, two of 4 bits in a byte, each 8 less than it " "says."
+        "Integers of 4 bits, two in a byte, each 8 less than it says; those of the lower halves of a row "
+        "first, then those of the upper."
     ),
-    source="specs/decoding.yaml:244",
+    source="specs/decoding.yaml:259",
 )
 
-# specs/decoding.yaml:267
+# specs/decoding.yaml:271
 STATIC_GROUPED_QUERY_ATTENTION = OpDef(
     name="grouped_query_attention",
     variant="static",
@@ -196,6 +194,8 @@ STATIC_GROUPED_QUERY_ATTENTION = OpDef(
         InputDef("position", "J", optional=True),
         InputDef("bias", "F", optional=True, default=0),
         InputDef("sink", "F", optional=True),
+        InputDef("codes_k", "i8", optional=True),
+        InputDef("codes_v", "i8", optional=True),
     ),
     params=(
         ParamDef("total", "int"),
@@ -222,7 +222,7 @@ STATIC_GROUPED_QUERY_ATTENTION = OpDef(
         "Attention of new tokens to a cache of earlier ones and to each other, by position; r heads of "
         "queries share one of keys."
     ),
-    source="specs/decoding.yaml:267",
+    source="specs/decoding.yaml:271",
 )
 DYN_GROUPED_QUERY_ATTENTION = OpDef(
     name="grouped_query_attention",
@@ -239,6 +239,8 @@ DYN_GROUPED_QUERY_ATTENTION = OpDef(
         InputDef("position", "J", optional=True),
         InputDef("bias", "F", optional=True, default=0),
         InputDef("sink", "F", optional=True),
+        InputDef("codes_k", "i8", optional=True),
+        InputDef("codes_v", "i8", optional=True),
     ),
     params=(
         ParamDef("total", "int", operand=True),
@@ -265,10 +267,10 @@ DYN_GROUPED_QUERY_ATTENTION = OpDef(
         "Attention of new tokens to a cache of earlier ones and to each other, by position; r heads of "
         "queries share one of keys."
     ),
-    source="specs/decoding.yaml:267",
+    source="specs/decoding.yaml:271",
 )
 
-# specs/decoding.yaml:465
+# specs/decoding.yaml:503
 STATIC_LINEAR_ATTENTION = OpDef(
     name="linear_attention",
     variant="static",
@@ -294,7 +296,7 @@ STATIC_LINEAR_ATTENTION = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.LINEAR_ATTENTION,
     summary="What queries read of a state to which every token adds its key times its value.",
-    source="specs/decoding.yaml:465",
+    source="specs/decoding.yaml:503",
 )
 DYN_LINEAR_ATTENTION = OpDef(
     name="linear_attention",
@@ -321,5 +323,5 @@ DYN_LINEAR_ATTENTION = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.LINEAR_ATTENTION,
     summary="What queries read of a state to which every token adds its key times its value.",
-    source="specs/decoding.yaml:465",
+    source="specs/decoding.yaml:503",
 )

@@ -10,7 +10,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, all_, eq, ge, gt, le, lt, sum_
 
 
-# specs/decoding.yaml:118
+# specs/decoding.yaml:133
 def append_at_relation(
     rule: Rule, *, past: Vec, new: Vec, filled: Vec, gone: Vec | None, size: Any, rest: Any
 ) -> Bound:
@@ -32,7 +32,7 @@ def append_at_relation(
     return rule.bind(outputs={"y": Vec((b, g, size, e))}, b=b, g=g, size=size, e=e, rest=rest, s=s)
 
 
-# specs/decoding.yaml:144
+# specs/decoding.yaml:159
 def place_tokens_relation(rule: Rule, *, last: Vec, new: Any, total: Any, capacity: Any, window: Any) -> Bound:
     rule.require(eq(len(last), 1), lambda: f"last must have rank 1, got rank {len(last)}")
     b = last[0]
@@ -52,7 +52,7 @@ def place_tokens_relation(rule: Rule, *, last: Vec, new: Any, total: Any, capaci
     )
 
 
-# specs/decoding.yaml:178
+# specs/decoding.yaml:193
 def causal_conv_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, past: Vec | None) -> Bound:
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     rule.require(eq(len(w), 3), lambda: f"w must have rank 3, got rank {len(w)}")
@@ -74,7 +74,7 @@ def causal_conv_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, past: 
     return rule.bind(outputs={"y": x, "last": Vec((b, c, k - 1))}, b=b, c=c, n=n, k=k)
 
 
-# specs/decoding.yaml:211
+# specs/decoding.yaml:226
 def code_tokens_relation(rule: Rule, *, x: Vec, scale: Vec, like: Vec, packed: bool) -> Bound:
     rule.require(eq(len(x), 4), lambda: f"x must have rank 4, got rank {len(x)}")
     b = x[0]
@@ -87,20 +87,17 @@ def code_tokens_relation(rule: Rule, *, x: Vec, scale: Vec, like: Vec, packed: b
     return rule.bind(outputs={"y": Vec((b, g, s, w))}, b=b, g=g, s=s, e=e, c=c, packed=packed, w=w)
 
 
-# specs/decoding.yaml:244
-def known_tokens_relation(rule: Rule, *, codes: Vec, scale: Vec, packed: bool) -> Bound:
+# specs/decoding.yaml:259
+def known_tokens_relation(rule: Rule, *, codes: Vec) -> Bound:
     rule.require(eq(len(codes), 4), lambda: f"codes must have rank 4, got rank {len(codes)}")
     b = codes[0]
     g = codes[1]
     s = codes[2]
     c = codes[3]
-    d = scale
-    e = 2 * c if packed else c
-    rule.require(rule.broadcasts(d, Vec((g, s, e))), lambda: f"scale {d} does not broadcast to {Vec((g, s, e))}")
-    return rule.bind(outputs={"y": Vec((b, g, s, e))}, packed=packed, b=b, g=g, s=s, e=e, d=d)
+    return rule.bind(outputs={"y": Vec((b, g, s, 2 * c))}, b=b, g=g, s=s, c=c)
 
 
-# specs/decoding.yaml:267
+# specs/decoding.yaml:271
 def grouped_query_attention_relation(
     rule: Rule,
     *,
@@ -115,6 +112,8 @@ def grouped_query_attention_relation(
     position: Vec | None,
     bias: Vec | None,
     sink: Vec | None,
+    codes_k: Vec | None,
+    codes_v: Vec | None,
     total: Any,
     scale: Any,
     softcap: Any,
@@ -174,7 +173,29 @@ def grouped_query_attention_relation(
     if sink is not None:
         rule.require(eq(len(sink), 1), lambda: f"sink must have rank 1, got rank {len(sink)}")
         rule.equal(g * r, sink[0], "g * r of sink")
-    rule.require(eq(past_k is not None, past_v is not None), lambda: "a cache has both keys and values")
+    if codes_k is not None:
+        rule.require(eq(len(codes_k), 4), lambda: f"codes_k must have rank 4, got rank {len(codes_k)}")
+        b = rule.equal(b, codes_k[0], "b of codes_k")
+        g = rule.equal(g, codes_k[1], "g of codes_k")
+        z = codes_k[2:3]
+        e = rule.equal(e, codes_k[3], "e of codes_k")
+    else:
+        z = Vec(())
+    if codes_v is not None:
+        rule.require(
+            eq(len(codes_v), len(z) + 3), lambda: f"codes_v must have rank {len(z) + 3}, got rank {len(codes_v)}"
+        )
+        b = rule.equal(b, codes_v[0], "b of codes_v")
+        g = rule.equal(g, codes_v[1], "g of codes_v")
+        z = rule.equal(z, codes_v[2:len(z) + 2], "z of codes_v")
+        f = rule.equal(f, codes_v[len(z) + 2], "f of codes_v")
+    rule.require(
+        rule.and_(eq(past_k is not None, past_v is not None), lambda: eq(codes_k is not None, codes_v is not None)),
+        lambda: "a cache has both keys and values",
+    )
+    rule.require(
+        (not (past_k is not None)) or (not (codes_k is not None)), lambda: "a cache has either elements or codes"
+    )
     rule.require(eq(cos is not None, sin is not None), lambda: "a rotation has both cosines and sines")
     rule.require(
         rule.or_(
@@ -182,24 +203,27 @@ def grouped_query_attention_relation(
         ),
         lambda: f"{rule.item(c, 1)} pairs do not fit into {e} elements",
     )
+    cached = (past_k is not None) or (codes_k is not None)
     rule.require(
-        rule.or_(eq(m, s), lambda: rule.and_(eq(m, 0), lambda: rule.and_(past_k is not None, lambda: not rolling))),
+        rule.or_(eq(m, s), lambda: rule.and_(eq(m, 0), lambda: rule.and_(cached, lambda: not rolling))),
         lambda: f"{m} keys and values of {s} tokens",
     )
+    room = sum_(z) - s if codes_k is not None else sum_(p)
     rule.require(
-        rule.or_(
-            not rolling,
-            lambda: rule.and_(past_k is not None, lambda: rule.and_(lt(0, window), lambda: le(window, sum_(p)))),
-        ),
-        lambda: f"a window of {window} tokens in a cache of {p}",
+        rule.or_(not rolling, lambda: rule.and_(cached, lambda: rule.and_(lt(0, window), lambda: le(window, room)))),
+        lambda: f"a window of {window} tokens in a cache of {room}",
     )
     rule.require(ge(total, s), lambda: f"{total} tokens are fewer than the {s} new ones")
+    rule.require(
+        rule.or_(rolling, lambda: rule.or_(not (codes_k is not None), lambda: le(total, sum_(z)))),
+        lambda: f"{total} tokens are more than {z} codes",
+    )
     rule.require(
         rule.broadcasts(w, Vec((b, g * r, s, total))),
         lambda: f"bias {w} does not broadcast to {Vec((b, g * r, s, total))}",
     )
-    t = sum_(p) if rolling else rule.max(sum_(p), total)
-    n = sum_(p) + s if rolling else total
+    t = room if rolling else rule.max(sum_(p), total)
+    n = room + s if rolling else total
     return rule.bind(
         outputs={
             "y": Vec((b, s, g * r, f)),
@@ -210,7 +234,7 @@ def grouped_query_attention_relation(
         },
         s=s,
         total=total,
-        p=p,
+        room=room,
         window=window,
         rolling=rolling,
         interleaved=interleaved,
@@ -229,7 +253,7 @@ def grouped_query_attention_relation(
     )
 
 
-# specs/decoding.yaml:465
+# specs/decoding.yaml:503
 def linear_attention_relation(
     rule: Rule,
     *,

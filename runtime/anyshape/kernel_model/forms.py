@@ -78,6 +78,12 @@ def widens(equations: Iterable[Equation], known: QuantisationConstants = NOTHING
     return widened and not moved
 
 
+def scales(equations: Iterable[Equation], known: QuantisationConstants) -> bool:
+    """Whether the equations only move elements and multiply them by known scales, as a product does with what it widens."""
+    numbers = [(_without_scale(q.value, known), q.value) for q in equations]
+    return all(_is_move(n) for n, _ in numbers) and any(n is not value for n, value in numbers)
+
+
 def _without_scale(value: Expr, known: QuantisationConstants) -> Expr:
     """What is multiplied by a scale that varies along one axis at most: along the sums or the columns, but not both."""
     scaled = scaled_numbers(EXPRESSIONS, value, known)

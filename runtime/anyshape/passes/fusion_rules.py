@@ -26,6 +26,7 @@ from anyshape.kernel_model.forms import (
     reads_along,
     reads_as_columns,
     reads_by_data,
+    scales,
     sees_windows,
     widens,
 )
@@ -171,25 +172,38 @@ def _puts_axes_back(e: Edge) -> bool:
 def _is_one_move(e: Edge) -> bool:
     """Permutations and slices fold into strides, moves of an epilogue's operand too; pieces of a concat do not, nor what data picks
     elements of, which are then side by side as the contraction reads them; and gathers do not come here."""
-    moves = [n for n in e.producer.nodes if not n.op.view]
     if reads_by_data(e.stated.equations[e.node], e.stated.tensors[e.value]):
         return False
-    return e.is_private and len(e.producer.equations) == len(moves)
+    return e.is_private and _is_of_single_equations(e.producer)
+
+
+def _is_of_single_equations(group: FusionGroup) -> bool:
+    """Whether each node of a group is one equation: none is a concat, whose pieces are several."""
+    return len(group.equations) == sum(not n.op.view for n in group.nodes)
 
 
 def _is_widened_as_read(e: Edge) -> bool:
     """Whether the contraction reads the numbers as they are before they are widened, as its columns; those of its rows it would pack, and
     then could read nothing else in place."""
     return (
-        widens(e.producer.equations, _known(e, e.producer))
+        widens(e.producer.equations, _known(e, e.producer.nodes))
         and _is_one_move(e)
         and reads_as_columns(e.stated.equations[e.node], e.stated.tensors[e.value])
     )
 
 
-def _known(e: Edge, group: FusionGroup) -> QuantisationConstants:
-    """The constants that a group reads and a product may take out of its columns."""
-    read = (v for n in group.nodes for v in n.data_inputs if v is not None)
+def _is_widened_by_products(e: Edge) -> bool:
+    """Whether the node widens numbers that have to be in memory, for contractions alone: these read them there as they are."""
+    if e.producer.kind is KernelKind.MOVE and _is_of_single_equations(e.producer):
+        return False
+    return widens(e.stated.equations[e.node], _known(e, [e.node])) and _is_read_by_contractions_alone(
+        e, lambda reader, v: reads_as_columns(e.stated.equations[reader], e.stated.tensors[v])
+    )
+
+
+def _known(e: Edge, nodes: Sequence[Node]) -> QuantisationConstants:
+    """The constants that nodes read and a product may take out of its columns."""
+    read = (v for n in nodes for v in n.data_inputs if v is not None)
     return QuantisationConstants.among({e.stated.tensors[v]: v.constant for v in read if v.constant is not None})
 
 
@@ -205,6 +219,8 @@ def _is_read_once_a_row(e: Edge) -> bool:
 
 
 def _may_be_computed_again(e: Edge) -> bool:
+    if _is_widened_by_products(e):
+        return False
     same = e.value.type.shape == e.node.outputs[0].type.shape
     again = e.producer.kind is KernelKind.MOVE or same or _may_be_repeated(e, e.producer)
     return e.is_private and (again or _moves_rows(e))
@@ -212,31 +228,37 @@ def _may_be_computed_again(e: Edge) -> bool:
 
 def _may_be_repeated(e: Edge, computed: FusionGroup) -> bool:
     """Whether a map may be computed in each of the places where the node puts its elements."""
-    if widens(computed.equations, _known(e, computed)):
+    if widens(computed.equations, _known(e, computed.nodes)):
         return True
     moves = computed.kind is KernelKind.MOVE
     return is_cheap(computed.equations) and (
-        moves or e.consumer.kind is not KernelKind.MOVE or not _is_for_contractions(e)
+        moves or e.consumer.kind is not KernelKind.MOVE or not _is_read_by_contractions_alone(e, lambda reader, v: True)
     )
 
 
-def _is_for_contractions(e: Edge) -> bool:
-    """Whether contractions alone read what a move puts in more places than one: they read it where it lies before, moved, and what is
-    computed in each of the places would have to be in memory there. What they widen is computed in none."""
+def _is_read_by_contractions_alone(e: Edge, fits: Callable[[Node, Value], bool]) -> bool:
+    """Whether contractions that fit alone read what the node computes, moved and scaled or not: they read it where it lies before, and what
+    is computed in each of several places would have to be in memory there. What they widen is computed in none."""
     left, seen = [e.node], {e.node}
     while left:
         outputs = left.pop().outputs
         if any(v in e.graph.results for v in outputs):
             return False
-        for reader in (r for v in outputs for r in e.graph.readers.get(v, ()) if r not in seen):
+        for read, reader in ((v, r) for v in outputs for r in e.graph.readers.get(v, ()) if r not in seen):
             seen.add(reader)
             stated = e.stated.equations.get(reader, ())
             kind = None if reader.op.view else classify(stated)
-            if kind is None or (kind is KernelKind.MOVE and stated):
+            if kind is None or (kind is KernelKind.MOVE and stated) or _only_scales(e, reader):
                 left.append(reader)
-            elif kind is not KernelKind.CONTRACTION:
+            elif kind is not KernelKind.CONTRACTION or not fits(reader, read):
                 return False
     return True
+
+
+def _only_scales(e: Edge, node: Node) -> bool:
+    """Whether a node only multiplies by what a product may take out of its columns."""
+    stated = e.stated.equations.get(node, [])
+    return bool(stated) and scales(stated, _known(e, [node]))
 
 
 def _moves_rows(e: Edge) -> bool:
@@ -276,7 +298,7 @@ def _move_behind_views(e: Edge) -> Groups | None:
     if groups is None or groups[0].kind is KernelKind.MOVE:
         return groups
     columns = reads_as_columns(e.stated.equations[e.node], e.stated.tensors[e.value])
-    return groups if columns and widens(groups[0].equations, _known(e, groups[0])) else None
+    return groups if columns and widens(groups[0].equations, _known(e, groups[0].nodes)) else None
 
 
 def _side_by_side(e: Edge) -> Groups | None:
@@ -327,7 +349,7 @@ RULES = (
         "maps of one domain",
         "maps of one domain are one loop, whoever else reads what is between",
         ("map", "map"),
-        lambda e: e.has_same_domain,
+        lambda e: e.has_same_domain and not _is_widened_by_products(e),
     ),
     _pair(
         "move before a contraction",

@@ -10,14 +10,18 @@ of columns of B; `a_step` and `b_panel` are not used.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from ..llvm.builder import FunctionBuilder, Module
-from ..llvm.types import I64, VOID, Type, Val, const
+from ..llvm.types import I8, I64, VOID, Type, Val, const
 from .kernel_arguments import KERNEL_ARGUMENTS, multiply_add, widened
 from .tiles import Tiles
+
+_AHEAD = 16
+"""Columns that a column is prefetched ahead of: those that are read side by side are streams that the processor does not follow by itself
+from one group of columns to the next."""
 
 
 class DotOperands(Protocol):
@@ -77,17 +81,39 @@ def _emit_rows(f: FunctionBuilder, tiles: Tiles, rows: range, stored: Type, oper
         left = f.sub(count, columns.index)
         last = f.sub(left, 1)
         starts = [f.gep(b, f.mul(f.add(columns.index, f.smin(last, j)), b_step), stored) for j in range(width)]
-        sums = _dots(f, tiles, k, of_rows, starts, operands)
+        soon = [f.gep(start, f.mul(b_step, _AHEAD), stored) for start in starts]
+        lines = _lines_ahead(tiles, len(rows), operands.steps * stored.bytes)
+        sums = _dots(f, tiles, k, of_rows, starts, operands, lambda index: _prefetch(f, soon, stored, index, lines))
         mask = f.tail_mask(left, width)
         for i, to in enumerate(to_rows):
             own = sums if width == lanes else f.shuffle(sums, None, range(i * width, (i + 1) * width))
             f.masked_store(own, to, mask, columns.index)
 
 
+def _lines_ahead(tiles: Tiles, rows: int, read: int) -> range:
+    """The first bytes of the lines that are prefetched of a column in a step that reads so many bytes of it: none for one row, which leaves
+    no time for it, nor where a step is less than half a line, of which so much is computed that memory is not waited for."""
+    return range(0, read, tiles.line) if rows > 1 and 2 * read >= tiles.line else range(0)
+
+
+def _prefetch(f: FunctionBuilder, columns: Sequence[Val], stored: Type, index: Val, lines: range) -> None:
+    """Prefetches the lines of some columns that begin so many bytes behind an index."""
+    for column in columns if lines else ():
+        at = f.gep(column, index, stored)
+        for line in lines:
+            f.prefetch(f.gep(at, line, I8), False)
+
+
 def _dots(
-    f: FunctionBuilder, tiles: Tiles, k: Val, of_rows: Sequence[Val], starts: Sequence[Val], of: DotOperands
+    f: FunctionBuilder,
+    tiles: Tiles,
+    k: Val,
+    of_rows: Sequence[Val],
+    starts: Sequence[Val],
+    of: DotOperands,
+    prefetch: Callable[[Val], None],
 ) -> Val:
-    """The products of each row with some columns, one row after the other."""
+    """The products of each row with some columns, one row after the other. `prefetch`: emits prefetches at an index of a whole step."""
     lanes, steps, nothing = tiles.lanes, of.steps, const(tiles.element.vector(tiles.lanes), 0)
     whole = f.sub(k, f.binary("and", k, const(I64, steps - 1)))
     totals: Sequence[Val] = [nothing] * (len(of_rows) * len(starts))
@@ -97,6 +123,8 @@ def _dots(
             rest = f.sub(k, whole)
             masks = [f.tail_mask(rest, lanes, place) for place in range(0, steps, lanes)]
         with f.for_range(first, end, steps, carried=totals) as loop:
+            if end is not k:
+                prefetch(loop.index)
             factors = [of.read(f, row, loop.index, False, masks) for row in of_rows]
             columns = [of.read(f, start, loop.index, True, masks) for start in starts]
             pairs = [(factor, column) for factor in factors for column in columns]

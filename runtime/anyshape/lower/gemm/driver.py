@@ -33,6 +33,7 @@ from .blocks import (
     suits_in_place,
 )
 from .epilogues import TileSums, adjacent_store, finish, strided_store
+from .kernel_arguments import widened
 from .kinds import ProductSizes, choose, stretch, wide_columns
 from .matrix_tiles import TALLEST, clear_steps
 from .microkernels import table_name
@@ -339,7 +340,7 @@ class _Driver:
         inner = f.i64(spec.b.inner)
         unit = f.compare("eq", inner, one)
         dot = const(I1, 0)
-        if isinstance(spec.a, Strided) and self.a_type == spec.element:
+        if isinstance(spec.a, Strided):
             dot = fits_dot(f, self.tiles, f.i64(spec.a.inner), spec.b, self._all_rows())
         if spec.b.panels is not None:
             start = f.gep(spec.b.panels, f.mul(first, self.k), self.b_type)
@@ -424,6 +425,14 @@ class _Driver:
                 self._row_packing().ended(f, count)
             step, one = self.row, const(I64, 1)
             return replace(packed, tile_step=step, row_step=step, k_step=one, in_place=const(I1, 1))
+        if isinstance(spec.a, Strided) and self.a_type != spec.element and panels.dot is not None:
+            with f.if_else(panels.dot) as few:
+                with few.then():
+                    self._widen_rows(ops, row, count)
+                with few.otherwise():
+                    self._pack_rows(ops, rows, first, end, row)
+            row_step = f.select(panels.dot, self.k, packed.row_step)
+            return replace(packed, row_step=row_step, k_step=const(I64, 1), in_place=panels.dot)
         reads = self._reads_a or panels.dot is not None
         if isinstance(spec.a, Packed) or self.a_type != spec.element or not reads:
             self._pack_rows(ops, rows, first, end, row)
@@ -457,6 +466,22 @@ class _Driver:
             k_step=inner,
             in_place=in_place,
         )
+
+    def _widen_rows(self, ops: BatchOperands, row: Val, count: Val) -> None:
+        """Copies rows that are contiguous along k, widened, one behind the other."""
+        f, spec, lanes = self.f, self.spec, self.tiles.lanes
+        assert ops.a is not None and isinstance(spec.a, Strided)
+        start = f.gep(ops.a, f.mul(row, f.i64(spec.a.outer)), self.a_type)
+        whole = f.binary("and", self.k, const(I64, -lanes))
+        narrow, wide = self.a_type.vector(lanes), spec.element.vector(lanes)
+        with f.for_range(0, count, carried=[start, self.a_scratch]) as loop:
+            source, to = loop.carried
+            with f.for_range(0, whole, lanes) as steps:
+                f.store(widened(f, f.load(source, narrow, steps.index), wide), to, steps.index)
+            with f.if_(f.compare("lt", whole, self.k)):
+                mask = f.tail_mask(f.sub(self.k, whole), lanes)
+                f.masked_store(widened(f, f.masked_load(source, narrow, mask, whole), wide), to, mask, whole)
+            loop.next(f.gep(source, f.i64(spec.a.outer), self.a_type), f.gep(to, self.k, spec.element))
 
     def _row_packing(self) -> RowPacking:
         assert self.matrix is not None

@@ -146,6 +146,10 @@ class PairedRows:
     def per(self) -> int:
         return 2
 
+    @property
+    def is_of_words(self) -> bool:
+        return True
+
     def columns(self, f: FunctionBuilder, rows: Sequence[Val]) -> Val:
         low, high = rows
         return pair_words(f, low, high)
@@ -157,6 +161,10 @@ class PairedRows:
 @dataclass(frozen=True)
 class RoundedRows(StoredRows):
     """Rows of f32, rounded as they are read."""
+
+    @property
+    def is_of_words(self) -> bool:
+        return True
 
     def columns(self, f: FunctionBuilder, rows: Sequence[Val]) -> Val:
         return rounded(f, super().columns(f, rows))

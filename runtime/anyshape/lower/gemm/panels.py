@@ -26,18 +26,16 @@ def emit_prepack(f: FunctionBuilder, element: Type, b: Strided, k: ValLike, n: V
 
 
 def emit_panels(
-    f: FunctionBuilder, types: tuple[Type, Type, Type], along_k: Val, b: Strided, sizes: tuple[Val, Val, Val], to: Val
+    f: FunctionBuilder, types: tuple[Type, Type], along_k: Val, b: Strided, sizes: tuple[Val, Val, Val], to: Val
 ) -> None:
     """Pack B for products of `sizes` (rows of all together, columns, length of the sums), if they need it packed. `along_k` is the step
-    of A from one term of a sum to the next; `to` has room for `panel_bytes`. `types`: what sums are, and what A and B are in memory."""
-    element, a, stored = types
+    of A from one term of a sum to the next; `to` has room for `panel_bytes`. `types`: what sums are, and what B is in memory."""
+    element, stored = types
     tiles = tiles_for(f.target, element)
     f.module.declare(pack_name(stored), VOID, [type_ for _, type_ in PACK_ARGUMENTS])
     m, n, k = sizes
     unit = f.compare("eq", f.i64(b.inner), 1)
-    dot = (
-        fits_dot(f, tiles, along_k, b, m) if a == element else const(I1, 0)
-    )  # an A to be widened is packed, and then no row is in place
+    dot = fits_dot(f, tiles, along_k, b, m)
     with f.if_(f.not_(f.or_(unit, dot))):
         pack_strided(f, tiles, b.pointer, b, k, const(I64, 0), n, to, stored)
 

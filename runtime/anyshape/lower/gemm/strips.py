@@ -1,7 +1,9 @@
 """Micro-kernels of few rows against a B read in place, which is bound by memory alone.
 
 Panels would read a few hundred bytes of every row of B and skip the rest, which prefetchers do not follow. Here some whole rows (as far as
-the requested columns go) are read side by side, the sums being in memory meanwhile; each sum still adds up in the order of k.
+the requested columns go) are read side by side, the sums being in memory meanwhile. Short rows of words are read one step after the other,
+a few vectors of them, the sums being in registers: memory is then read in the order in which it lies. Either way each sum adds up in the
+order of k.
 
 In: the arguments of every kernel; `count` columns, any number. Of words, rows of A have steps of words, and `k` and B those of elements:
 so many rows of B are a step. Out: the function.
@@ -9,7 +11,7 @@ so many rows of B are a step. Out: the function.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,6 +24,12 @@ _ABREAST = 4
 """Rows of B that are read side by side for one row of A, and steps of k for several: one row waits for memory, several for their sums."""
 
 
+_SHORT = 4
+"""Groups of columns with sums in registers of which rows are short."""
+_WIDEST = 8
+"""Vectors of columns with sums in registers, at most."""
+
+
 class StripOperands(Protocol):
     """How rows of B become the columns of a step, and are multiplied."""
 
@@ -32,6 +40,10 @@ class StripOperands(Protocol):
     @property
     def per(self) -> int:
         """Rows of B that are a step."""
+
+    @property
+    def is_of_words(self) -> bool:
+        """Whether elements of B become words as they are read."""
 
     def columns(self, f: FunctionBuilder, rows: Sequence[Val]) -> Val:
         """What is multiplied of a vector of each row of a step; of the last step some may be zeros."""
@@ -49,6 +61,10 @@ class StoredRows:
     @property
     def per(self) -> int:
         return 1
+
+    @property
+    def is_of_words(self) -> bool:
+        return False
 
     def columns(self, f: FunctionBuilder, rows: Sequence[Val]) -> Val:
         (row,) = rows
@@ -89,7 +105,6 @@ def emit_strip(module: Module, tiles: Tiles, name: str, rows: int, of: StripOper
         strip = _Strip(
             element=element, lanes=lanes, rows=rows, c=c, c_step=c_step, whole=whole, ragged=ragged, mask=mask
         )
-        _clear(f, strip)
         steps = k if per == 1 else f.binary("udiv", k, const(I64, per))
         most = _ABREAST if rows > 1 else max(_ABREAST // per, 1)
         together = f.binary("and", steps, const(I64, -most))
@@ -102,13 +117,79 @@ def emit_strip(module: Module, tiles: Tiles, name: str, rows: int, of: StripOper
             starts = [f.gep(b, f.mul(f.add(first, i), b_step), of.stored) for i in range(exist)]
             return _StripStep(factors, [*starts, *[None] * (per - exist)])
 
-        for start, stop, abreast in ((const(I64, 0), together, most), (together, steps, 1)):
-            with f.for_range(start, stop, abreast) as loop:
-                _add_steps(f, strip, [step(f.add(loop.index, i)) for i in range(abreast)], of)
-        for exist in range(1, per):
-            with f.if_(f.compare("eq", f.sub(k, f.mul(steps, per)), exist)):
-                _add_steps(f, strip, [step(steps, exist)], of)
+        def add_all() -> None:
+            _clear(f, strip)
+            for start, stop, abreast in ((const(I64, 0), together, most), (together, steps, 1)):
+                with f.for_range(start, stop, abreast) as loop:
+                    _add_steps(f, strip, [step(f.add(loop.index, i)) for i in range(abreast)], of)
+            for exist in range(1, per):
+                with f.if_(f.compare("eq", f.sub(k, f.mul(steps, per)), exist)):
+                    _add_steps(f, strip, [step(steps, exist)], of)
+
+        if not of.is_of_words:
+            add_all()
+        else:
+            width = _vectors_at_once(tiles, rows) * lanes
+            with f.if_else(f.compare("le", count, _SHORT * width)) as is_short:
+                with is_short.then():
+                    left = f.sub(k, f.mul(steps, per))
+                    _sum_groups(f, strip, of, _Steps(step, steps, left), width // lanes)
+                with is_short.otherwise():
+                    add_all()
         f.ret()
+
+
+def _vectors_at_once(tiles: Tiles, rows: int) -> int:
+    """Vectors of columns of which the sums of so many rows are in registers beside the operands; a power of two where they are four and
+    more, as usual rows of columns are."""
+    most = max(min((tiles.rows * tiles.vectors - 4) // rows, _WIDEST), 1)
+    return most if most < 4 else 1 << (most.bit_length() - 1)
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """The steps of a sum: `count` whole ones by their number, and a last one of the `left` rows of B that are no whole step."""
+
+    step: Callable[..., _StripStep]
+    count: Val
+    left: Val
+
+
+def _sum_groups(f: FunctionBuilder, strip: _Strip, of: StripOperands, steps: _Steps, vectors: int) -> None:
+    """Stores all sums, those of some vectors of columns after the other, of fewer vectors at the end."""
+    first: Val = const(I64, 0)
+    for some in (vectors, *(n for n in (4, 2, 1) if n < vectors)):
+        width = some * strip.lanes
+        end = f.add(first, f.mul(f.binary("udiv", f.sub(strip.whole, first), const(I64, width)), width))
+        with f.for_range(first, end, width) as loop:
+            _sum_group(f, strip, of, steps, [(f.add(loop.index, v * strip.lanes), None) for v in range(some)])
+        first = end
+    with f.if_(strip.ragged):
+        _sum_group(f, strip, of, steps, [(strip.whole, strip.mask)])
+
+
+def _sum_group(
+    f: FunctionBuilder, strip: _Strip, of: StripOperands, steps: _Steps, places: Sequence[tuple[Val, Val | None]]
+) -> None:
+    """Stores the sums of a few vectors of columns, which begin at places and have the lanes of masks."""
+    nothing = const(strip.element.vector(strip.lanes), 0)
+
+    def added(of_step: _StripStep, totals: Sequence[Val]) -> list[Val]:
+        columns = [_columns(f, strip, of, of_step, place, mask) for place, mask in places]
+        pairs = [(factor, column) for factor in of_step.factors for column in columns]
+        return [of.multiply_add(f, *pair, total) for pair, total in zip(pairs, totals, strict=True)]
+
+    with f.for_range(0, steps.count, carried=[nothing] * (strip.rows * len(places))) as loop:
+        loop.next(*added(steps.step(loop.index), loop.carried))
+    totals: Sequence[Val] = loop.results
+    for exist in range(1, of.per):
+        some = f.compare("eq", steps.left, exist)
+        with f.for_range(0, f.convert("zext", some, I64), carried=totals) as once:
+            once.next(*added(steps.step(steps.count, exist), once.carried))
+        totals = once.results
+    for number, total in enumerate(totals):
+        row, (place, mask) = number // len(places), places[number % len(places)]
+        _write(f, total, _row(f, strip, row), place, mask)
 
 
 def _clear(f: FunctionBuilder, strip: _Strip) -> None:
@@ -138,20 +219,31 @@ def _add_vector(
     f: FunctionBuilder, strip: _Strip, steps: Sequence[_StripStep], of: StripOperands, index: Val, mask: Val | None
 ) -> None:
     """Adds the products of some steps to a vector of the sums of each row."""
-    vector, stored = strip.element.vector(strip.lanes), of.stored.vector(strip.lanes)
-
-    def read(at: Val, type_: Type) -> Val:
-        return f.load(at, type_, index) if mask is None else f.masked_load(at, type_, mask, index)
-
-    columns = [
-        of.columns(f, [const(stored, 0) if start is None else read(start, stored) for start in s.rows]) for s in steps
-    ]
+    vector = strip.element.vector(strip.lanes)
+    columns = [_columns(f, strip, of, s, index, mask) for s in steps]
     for row in range(strip.rows):
         c = _row(f, strip, row)
-        total = read(c, vector)
+        total = _read(f, c, vector, index, mask)
         for s, column in zip(steps, columns):
             total = of.multiply_add(f, s.factors[row], column, total)
-        if mask is None:
-            f.store(total, c, index)
-        else:
-            f.masked_store(total, c, mask, index)
+        _write(f, total, c, index, mask)
+
+
+def _columns(
+    f: FunctionBuilder, strip: _Strip, of: StripOperands, step: _StripStep, index: Val, mask: Val | None
+) -> Val:
+    """What is multiplied of a vector of columns in a step."""
+    stored = of.stored.vector(strip.lanes)
+    rows = [const(stored, 0) if start is None else _read(f, start, stored, index, mask) for start in step.rows]
+    return of.columns(f, rows)
+
+
+def _read(f: FunctionBuilder, at: Val, type_: Type, index: Val, mask: Val | None) -> Val:
+    return f.load(at, type_, index) if mask is None else f.masked_load(at, type_, mask, index)
+
+
+def _write(f: FunctionBuilder, value: Val, at: Val, index: Val, mask: Val | None) -> None:
+    if mask is None:
+        f.store(value, at, index)
+    else:
+        f.masked_store(value, at, mask, index)

@@ -184,9 +184,7 @@ class _ProductEmission:
                 gemm.emit_word_panels(ctx.f, self.element, p.words, along_k, self.right(b, None), sizes, scratch)
                 return scratch
             scratch = self.ctx.memory.take(gemm.panel_bytes(self.tiles, p.n.extent, p.k.extent, self.b_type))
-            gemm.emit_panels(
-                ctx.f, (self.element, self.a_type, self.b_type), along_k, self.right(b, None), sizes, scratch
-            )
+            gemm.emit_panels(ctx.f, (self.element, self.b_type), along_k, self.right(b, None), sizes, scratch)
         return scratch
 
     def start(self, t: Tensor, address: Affine) -> Val:
