@@ -281,7 +281,7 @@ def grouped_query_attention(
     )
 
 
-# specs/decoding.yaml:503
+# specs/decoding.yaml:504
 @called
 def linear_attention(
     query: Operand,

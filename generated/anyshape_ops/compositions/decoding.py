@@ -265,7 +265,7 @@ GROUPED_QUERY_ATTENTION = Composition(
 )
 
 
-# specs/decoding.yaml:503
+# specs/decoding.yaml:504
 def linear_attention_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

@@ -313,7 +313,7 @@ def com_microsoft_group_query_attention_1(n: OnnxNode) -> Sequence[Value]:
     return [y_, keys_, values_, scores_]
 
 
-# specs/decoding.yaml:545
+# specs/decoding.yaml:546
 def linear_attention_27(n: OnnxNode) -> Sequence[Value]:
     rule_ = (n.attr("update_rule", "gated_delta") or "gated_delta")
     groups_ = needed(n, n.attr("kv_num_heads"), "kv_num_heads")

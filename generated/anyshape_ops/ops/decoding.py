@@ -270,7 +270,7 @@ DYN_GROUPED_QUERY_ATTENTION = OpDef(
     source="specs/decoding.yaml:271",
 )
 
-# specs/decoding.yaml:503
+# specs/decoding.yaml:504
 STATIC_LINEAR_ATTENTION = OpDef(
     name="linear_attention",
     variant="static",
@@ -296,7 +296,7 @@ STATIC_LINEAR_ATTENTION = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.LINEAR_ATTENTION,
     summary="What queries read of a state to which every token adds its key times its value.",
-    source="specs/decoding.yaml:503",
+    source="specs/decoding.yaml:504",
 )
 DYN_LINEAR_ATTENTION = OpDef(
     name="linear_attention",
@@ -323,5 +323,5 @@ DYN_LINEAR_ATTENTION = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.LINEAR_ATTENTION,
     summary="What queries read of a state to which every token adds its key times its value.",
-    source="specs/decoding.yaml:503",
+    source="specs/decoding.yaml:504",
 )

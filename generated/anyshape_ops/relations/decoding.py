@@ -253,7 +253,7 @@ def grouped_query_attention_relation(
     )
 
 
-# specs/decoding.yaml:503
+# specs/decoding.yaml:504
 def linear_attention_relation(
     rule: Rule,
     *,

@@ -885,11 +885,24 @@ GROUPED_QUERY_ATTENTION = Property(
             "specs/decoding.yaml:480",
         ),
         Example(
+            {
+                "q": Given((2, 1, 2, 4)),
+                "k": Given((2, 1, 1, 4)),
+                "v": Given((2, 1, 1, 3)),
+                "last": Given((2,)),
+                "codes_k": Given((2, 1, 5, 4)),
+            },
+            {"total": 5},
+            {},
+            "both keys",
+            "specs/decoding.yaml:482",
+        ),
+        Example(
             {"q": Given((2, 3, 4, 6)), "k": Given((2, 2, 2, 6)), "v": Given((2, 2, 2, 5)), "last": Given((2,))},
             {"total": 3},
             {},
             "keys and values of",
-            "specs/decoding.yaml:482",
+            "specs/decoding.yaml:483",
         ),
         Example(
             {
@@ -903,7 +916,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3, "window": 3, "rolling": True},
             {},
             "in a cache of",
-            "specs/decoding.yaml:483",
+            "specs/decoding.yaml:484",
         ),
         Example(
             {
@@ -917,7 +930,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3, "window": 0, "rolling": True},
             {},
             "in a cache of",
-            "specs/decoding.yaml:485",
+            "specs/decoding.yaml:486",
         ),
         Example(
             {
@@ -931,14 +944,14 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 5, "window": 1, "rolling": True},
             {"y": Given((1, 2, 2, 3)), "keys": Given((1, 1, 1, 4)), "values": Given((1, 1, 1, 3))},
             None,
-            "specs/decoding.yaml:487",
+            "specs/decoding.yaml:488",
         ),
         Example(
             {"q": Given((2, 3, 4, 6)), "k": Given((2, 3, 2, 6)), "v": Given((2, 3, 2, 5)), "last": Given((2,))},
             {"total": 2},
             {},
             "fewer than",
-            "specs/decoding.yaml:489",
+            "specs/decoding.yaml:490",
         ),
         Example(
             {
@@ -951,7 +964,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 4},
             {},
             "both keys",
-            "specs/decoding.yaml:490",
+            "specs/decoding.yaml:491",
         ),
         Example(
             {
@@ -964,7 +977,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3},
             {},
             "both cosines",
-            "specs/decoding.yaml:491",
+            "specs/decoding.yaml:492",
         ),
         Example(
             {
@@ -977,7 +990,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3},
             {},
             "does not broadcast",
-            "specs/decoding.yaml:492",
+            "specs/decoding.yaml:493",
         ),
         Example(
             {
@@ -991,7 +1004,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 3},
             {},
             "do not fit",
-            "specs/decoding.yaml:493",
+            "specs/decoding.yaml:494",
         ),
         Example(
             {
@@ -1005,7 +1018,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 2},
             {"y": Given(value=((((0,),), ((0.66976154,),)),))},
             None,
-            "specs/decoding.yaml:494",
+            "specs/decoding.yaml:495",
         ),
         Example(
             {
@@ -1019,7 +1032,7 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 2},
             {"y": Given(value=((((1,),), ((0.73105858,),)),))},
             None,
-            "specs/decoding.yaml:496",
+            "specs/decoding.yaml:497",
         ),
         Example(
             {
@@ -1032,14 +1045,14 @@ GROUPED_QUERY_ATTENTION = Property(
             {"total": 1},
             {"y": Given((2, 1, 2, 3))},
             None,
-            "specs/decoding.yaml:499",
+            "specs/decoding.yaml:500",
         ),
         Example(
             {"q": Given((1, 0, 2, 4)), "k": Given((1, 0, 1, 4)), "v": Given((1, 0, 1, 3)), "last": Given(value=(0,))},
             {"total": 0},
             {"y": Given((1, 0, 2, 3)), "keys": Given((1, 1, 0, 4)), "values": Given((1, 1, 0, 3))},
             None,
-            "specs/decoding.yaml:500",
+            "specs/decoding.yaml:501",
         ),
     ),
     "specs/decoding.yaml:271",
@@ -1058,7 +1071,7 @@ GROUPED_QUERY_ATTENTION = Property(
 )
 
 
-# specs/decoding.yaml:503
+# specs/decoding.yaml:504
 def linear_attention_case(d: Draw) -> Case:
     b = d.dim("b")
     n = d.dim("n")
@@ -1083,7 +1096,7 @@ def linear_attention_case(d: Draw) -> Case:
     )
 
 
-# specs/decoding.yaml:541
+# specs/decoding.yaml:542
 def linear_attention_reference(
     query: Any, key: Any, value: Any, state: Any, decay: Any, beta: Any, groups: Any, shared: Any, scale: Any
 ) -> Any:
@@ -1100,7 +1113,7 @@ LINEAR_ATTENTION = Property(
             {"groups": 2, "shared": 2},
             {"y": Given((2, 3, 12)), "last": Given((2, 2, 2, 3))},
             None,
-            "specs/decoding.yaml:554",
+            "specs/decoding.yaml:555",
         ),
         Example(
             {
@@ -1113,21 +1126,21 @@ LINEAR_ATTENTION = Property(
             {"groups": 2, "scale": 0.5},
             {"y": Given((2, 3, 6)), "last": Given((2, 2, 2, 3))},
             None,
-            "specs/decoding.yaml:555",
+            "specs/decoding.yaml:556",
         ),
         Example(
             {"query": Given((1, 2, 6)), "key": Given((1, 2, 6)), "value": Given((1, 2, 2)), "decay": Given((1, 2, 6))},
             {"groups": 2},
             {"y": Given((1, 2, 2))},
             None,
-            "specs/decoding.yaml:557",
+            "specs/decoding.yaml:558",
         ),
         Example(
             {"query": Given((2, 3, 4)), "key": Given((2, 3, 4)), "value": Given((2, 3, 6)), "beta": Given((2, 3, 1))},
             {"groups": 2},
             {"y": Given((2, 3, 6)), "last": Given((2, 2, 2, 3))},
             None,
-            "specs/decoding.yaml:558",
+            "specs/decoding.yaml:559",
         ),
         Example(
             {
@@ -1140,28 +1153,28 @@ LINEAR_ATTENTION = Property(
             {"groups": 2},
             {"y": Given((2, 0, 6)), "last": Given((2, 2, 2, 3))},
             None,
-            "specs/decoding.yaml:559",
+            "specs/decoding.yaml:560",
         ),
         Example(
             {"query": Given((2, 3, 0)), "key": Given((2, 3, 0)), "value": Given((2, 3, 0))},
             {"groups": -1, "shared": -1},
             {},
             "groups of",
-            "specs/decoding.yaml:560",
+            "specs/decoding.yaml:561",
         ),
         Example(
             {"query": Given((2, 3, 4)), "key": Given((2, 3, 4)), "value": Given((2, 3, 6)), "decay": Given((2, 3, 3))},
             {"groups": 2},
             {},
             "neither one for each",
-            "specs/decoding.yaml:561",
+            "specs/decoding.yaml:562",
         ),
         Example(
             {"query": Given((2, 3, 4)), "key": Given((2, 3, 4)), "value": Given((2, 3, 6)), "beta": Given((2, 3, 3))},
             {"groups": 2},
             {},
             "neither one nor",
-            "specs/decoding.yaml:562",
+            "specs/decoding.yaml:563",
         ),
         Example(
             {
@@ -1172,37 +1185,37 @@ LINEAR_ATTENTION = Property(
             {"groups": 1},
             {"y": Given(value=(((1.41421356,),),)), "last": Given(value=((((2.0,), (0.0,)),),))},
             None,
-            "specs/decoding.yaml:563",
+            "specs/decoding.yaml:564",
         ),
         Example(
             {"query": Given((2, 3, 0)), "key": Given((2, 3, 0)), "value": Given((2, 3, 6))},
             {"groups": 1, "shared": -1},
             {},
             "groups of",
-            "specs/decoding.yaml:565",
+            "specs/decoding.yaml:566",
         ),
         Example(
             {"query": Given((2, 3, 0)), "key": Given((2, 3, 0)), "value": Given((2, 3, 0))},
             {"groups": -1},
             {},
             "groups of",
-            "specs/decoding.yaml:566",
+            "specs/decoding.yaml:567",
         ),
         Example(
             {"query": Given((1, 2, 0)), "key": Given((1, 2, 0)), "value": Given((1, 2, 4))},
             {"groups": 2},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/decoding.yaml:567",
+            "specs/decoding.yaml:568",
         ),
     ),
-    "specs/decoding.yaml:503",
+    "specs/decoding.yaml:504",
     asserts=(
-        Refusal(r".* groups of .* queries", "specs/decoding.yaml:520"),
+        Refusal(r".* groups of .* queries", "specs/decoding.yaml:521"),
         Refusal(
-            r"decay of .* is neither one for each of .* groups nor for each of .* elements", "specs/decoding.yaml:521"
+            r"decay of .* is neither one for each of .* groups nor for each of .* elements", "specs/decoding.yaml:522"
         ),
-        Refusal(r"beta of .* is neither one nor one for each of .* groups", "specs/decoding.yaml:523"),
+        Refusal(r"beta of .* is neither one nor one for each of .* groups", "specs/decoding.yaml:524"),
     ),
-    reference_source="specs/decoding.yaml:541",
+    reference_source="specs/decoding.yaml:542",
 )
