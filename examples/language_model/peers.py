@@ -170,4 +170,4 @@ PEERS: dict[str, Callable[[PeerModel], Decoding]] = {
     "llama.cpp": _LlamaCpp,
 }
 SCORING = ("onnxruntime", "llama.cpp")
-"""Those that give the scores of words, and keep a cache in any of its types."""
+"""Engines that give the scores of words, and keep a cache in any of its types"""
