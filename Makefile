@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 # Random calls for each law of each op in `make test`, of law 1 one more in other dtypes; with OP= there are 100, or as many as fit into
 # two seconds, in `make test-targets` 20, in `make test-long` 200, in `make test-long OP=` 1000.
 EXAMPLES ?= $(or $(ANYSHAPE_EXAMPLES),10)
-# Which sample of the tests that take long, 0 to 5, or all of them: tests/sampling.py. `make test-long` leaves nothing out.
+# Which sample of the tests that take long, 0 to 7, or all of them: tests/sampling.py. `make test-long` leaves nothing out.
 export ANYSHAPE_SAMPLE := $(or $(SAMPLE),0)
 # The `+cpu` build only: where pip's index has none, add the index of CPU builds that PyTorch's install page names, as in
 # `make retrain TORCH="torch==2.13.0+cpu --extra-index-url URL"`. On a Mac plain `TORCH=torch==2.13.0` is a CPU build.

@@ -15,15 +15,15 @@ import json
 import math
 import os
 import zlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-SHARE = 0.07
+SHARE = 0.05
 """Seconds that a case takes at most of a sample, on average over samples"""
-SAMPLES = 6
+SAMPLES = 8
 RECORD = Path(__file__).with_name("seconds.json")
 
 Seconds = Mapping[str, Mapping[str, float]]
@@ -31,21 +31,21 @@ Seconds = Mapping[str, Mapping[str, float]]
 
 
 def sampled(items: Sequence[Any], seconds: Seconds, sample: int) -> tuple[list[Any], list[Any]]:
-    """Divides tests into those that a sample has, in their order, and those that it leaves out. The cases of a function that take long are
-    counted in their order, from another number for each function, so that a sample has about as many of each."""
-    counts: Counter[str] = Counter()
+    """Divides tests into those that a sample has, in their order, and those that it leaves out."""
     kept: list[Any] = []
     left: list[Any] = []
     for item in items:
         function, case = split(item.nodeid)
         every = period(seconds.get(function, {}).get(case, 0.0))
-        if every == 1 or item.get_closest_marker("in_every_sample"):
-            kept.append(item)
-            continue
-        number = counts[function] + zlib.crc32(function.encode())
-        counts[function] += 1
-        (left if (number + sample) % every else kept).append(item)
+        has = (sample + _number(function, case)) % every == 0 or item.get_closest_marker("in_every_sample")
+        (kept if has else left).append(item)
     return kept, left
+
+
+def _number(function: str, case: str) -> int:
+    """Returns a number of a case, which is the same for all functions of a folder: laws of one op share what was compiled for it."""
+    folder = function.partition("::")[0].rpartition("/")[0]
+    return zlib.crc32(f"{folder} {case}".encode() if case else function.encode())
 
 
 def period(seconds: float) -> int:

@@ -12,7 +12,7 @@ from tests.conftest import processor_seconds
 from tests.sampling import SAMPLES, SHARE, asked, measured, period, recorded, reported, sampled
 
 LONG, PAIRS, BRIEF = "a.py::test_long", "a.py::test_of_twice_the_share", "b.py::test_brief"
-CASES = 4 * SAMPLES
+CASES = 100 * SAMPLES
 RECORD = {LONG: {str(k): 100 * SHARE for k in range(CASES)}, PAIRS: {str(k): 2 * SHARE for k in range(CASES)}}
 
 
@@ -28,10 +28,18 @@ def kept(sample: int, function: str, mark: str = "") -> set[int]:
 
 
 def test_a_sample_has_a_share_of_what_takes_long() -> None:
-    for function, share in ((LONG, CASES // SAMPLES), (PAIRS, CASES // 2), (BRIEF, CASES)):
+    for function, share in ((LONG, 1 / SAMPLES), (PAIRS, 1 / 2), (BRIEF, 1)):
         of_samples = [kept(k, function) for k in range(SAMPLES)]
-        assert {len(cases) for cases in of_samples} == {share}
+        assert all(0.6 * share <= len(cases) / CASES <= 1.5 * share for cases in of_samples)
+        assert sum(map(len, of_samples)) == CASES * SAMPLES * share
         assert set().union(*of_samples) == {*range(CASES)}
+
+
+def test_functions_of_a_folder_have_the_same_cases() -> None:
+    again, elsewhere = "a/b.py::test_b", "b/a.py::test_long"
+    record = {function: RECORD[LONG] for function in ("a/a.py::test_a", again, elsewhere)}
+    with mock.patch.dict(RECORD, record):
+        assert kept(1, "a/a.py::test_a") == kept(1, again) != kept(1, elsewhere)
 
 
 def test_a_sample_has_what_is_marked_whatever_it_takes() -> None:
