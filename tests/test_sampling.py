@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 
@@ -37,7 +38,7 @@ def test_a_sample_has_a_share_of_what_takes_long() -> None:
 
 def test_functions_of_a_folder_have_the_same_cases() -> None:
     again, elsewhere = "a/b.py::test_b", "b/a.py::test_long"
-    record = {function: RECORD[LONG] for function in ("a/a.py::test_a", again, elsewhere)}
+    record = dict.fromkeys(("a/a.py::test_a", again, elsewhere), RECORD[LONG])
     with mock.patch.dict(RECORD, record):
         assert kept(1, "a/a.py::test_a") == kept(1, again) != kept(1, elsewhere)
 
