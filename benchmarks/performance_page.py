@@ -139,6 +139,8 @@ def shapes(results: Results) -> str:
 
 def errors(results: Results) -> str:
     measured = [r for r in results if r["errors"]]
+    if not measured:
+        return ""
     names = every(measured, "errors")
     lines = [
         "## Errors against float64\n",
@@ -425,10 +427,10 @@ TABLE_SECTIONS: Sections = (
 
 
 def with_figures(page: str, sections: Sections, figures: dict[str, Any]) -> str:
-    """A page with each section whose parts all have figures; others stay as they are."""
+    """A page with each section whose parts all have figures; others stay as they are, and what has none of its own."""
     for names, write in sections:
-        if all(figures.get(name) for name in names):
-            page = with_section(page, write(*(figures[name] for name in names)))
+        section = write(*(figures[name] for name in names)) if all(figures.get(name) for name in names) else ""
+        page = with_section(page, section) if section else page
     return page
 
 

@@ -79,3 +79,4 @@ def test_only_sections_of_parts_with_figures_are_written_anew() -> None:
     assert only_one == page.replace("beside a and b\n\nold", "beside b\n\n1", 1)
     assert with_figures(page, sections, {"one": 1, "two": 2}) == only_one.replace("## Both\n\nold", "## Both\n\n3")
     assert with_figures(page, sections, {"two": 2}) == page
+    assert with_figures(page, ((("one",), lambda a: ""),), {"one": 1}) == page
