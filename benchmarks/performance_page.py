@@ -182,13 +182,14 @@ def cases(results: Results) -> str:
     return "\n".join(lines)
 
 
-def slower_models(*results: Results) -> str:
+def slower_models(results: Results) -> str:
     """Every model at a shape where a peer is faster, by cause."""
     lost = [
         (f"{r['model']} {size(row)}, {kind}", f"{r['threads']} thread(s): {row[f'{kind}_ratio']:.2f}")
-        for of in results for r in of for row in r["rows"] for kind in ("steady", "shuffled") if row[f"{kind}_ratio"] < 1
+        for r in results for row in r["rows"] for kind in ("steady", "shuffled") if row[f"{kind}_ratio"] < 1
     ]  # fmt: skip
-    return f"## Where a peer is faster, models\n\n{by_cause(lost)}"
+    threads = results[0]["threads"]
+    return f"## Where a peer is faster, models, {threads} thread{'s' * (threads > 1)}\n\n{by_cause(lost)}"
 
 
 def slower_ops(*results: Results) -> str:
@@ -400,9 +401,10 @@ def calls(least: dict[str, float]) -> str:
 Sections = tuple[tuple[tuple[str, ...], Callable[..., str]], ...]
 SECTIONS: Sections = (
     (("one_thread",), models),
+    (("one_thread",), slower_models),
     (("one_thread",), errors),
     (("all_threads",), models),
-    (("one_thread", "all_threads"), slower_models),
+    (("all_threads",), slower_models),
     (("first_calls",), first_calls),
     (("decoding",), decoding),
     (("call_overhead",), calls),
