@@ -38,6 +38,8 @@ Written by `make performance`, or again from its figures after some were measure
 compared. Each engine runs models in a process of its own. All of these are stopped but the one that is measured, since threads of engines
 spin for a while after a call. A measurement begins with some milliseconds of calls that do not count.
 
+Parts may be of different days, and of code of these days.
+
 Ratios are the best peer's time over ours: above 1 we are faster.
 
 - *Steady*: the least of many short batches of equal calls.

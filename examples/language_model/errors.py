@@ -17,11 +17,11 @@ from typing import Any, Protocol
 
 import numpy as np
 import onnx
-from decoder import Decoder  # type: ignore[import-not-of_caches]  # files beside this one
-from language_model import SIZES, Cache, Size, build  # type: ignore[import-not-of_caches]
+from decoder import Decoder  # type: ignore[import-not-found]  # files beside this one
+from language_model import SIZES, Cache, Size, build  # type: ignore[import-not-found]
 from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
-from peers import SCORING, PeerError, PeerModel, peer  # type: ignore[import-not-of_caches]
+from peers import SCORING, PeerError, PeerModel, peer  # type: ignore[import-not-found]
 
 import anyshape
 
