@@ -575,9 +575,9 @@ def test_computed_factors_end_with_zeros(way: str, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("way", ["gathered", "packed"])
 def test_panels_end_with_zeros(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from anyshape.lower.gemm import driver as of_driver
+    from anyshape.lower.gemm import panels_of_b
 
-    monkeypatch.setattr(of_driver, "clear_steps", lambda *_: None)
+    monkeypatch.setattr(panels_of_b, "clear_steps", lambda *_: None)
     assert computed(40, 33, 64, way) and not computed(70, 20, 67, way)
 
 
