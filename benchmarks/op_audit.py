@@ -253,6 +253,11 @@ def chosen(operators: Sequence[str], pattern: str) -> list[Case]:
     ]
 
 
+def cases_below(rows: Sequence[Row], ratio: float, threads: int) -> set[tuple[str, str]]:
+    """Operators and cases of which a row with so many threads is below a ratio."""
+    return {(r["operator"], r["case"]) for r in rows if r["threads"] == threads and (r["ratio"] or ratio) < ratio}
+
+
 def name_of(r: Row) -> tuple[str, str, str]:
     return r["operator"], r["case"], r["size"]
 
@@ -302,6 +307,12 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write the rows here, as they come")
     parser.add_argument("--keep", action="store_true", help="with --json: cases not chosen stay as the file has them")
     parser.add_argument(
+        "--below",
+        type=float,
+        metavar="RATIO",
+        help="with --keep: only cases of which the file has a row below it, all their rows",
+    )
+    parser.add_argument(
         "--write",
         action="store_true",
         help="put these rows into docs/performance.md and its tables",
@@ -314,12 +325,17 @@ def main() -> int:
         from anyshape.cli.main import main as command
 
         return command(["bench", options.model, "--threads", str(options.threads)])
+    threads = options.threads or os.cpu_count() or 1
     cases = chosen(options.operator, options.cases)
+    if options.below is not None:
+        if not (options.keep and options.json):
+            parser.error("--below reads the rows of --keep --json FILE")
+        slow = cases_below(json.loads(options.json.read_text()), options.below, threads)
+        cases = [c for c in cases if (c.operator, c.name) in slow]
     if not cases:
-        parser.error("no case has such an operator and such a name")
+        parser.error("no case has such an operator, such a name and such rows")
     if options.other is not None and not all((options.other / room).is_dir() for room in ROOMS):
         parser.error(f"{options.other} is no checkout: it has no {' and no '.join(ROOMS)}")
-    threads = options.threads or os.cpu_count() or 1
     names = available([US, *options.engines]) if options.other is None else [US, OTHER]
     engines = Engines(names, threads, options.other and options.other.resolve())
     with ExitStack() as stack:

@@ -126,6 +126,19 @@ def test_a_wrong_answer_and_a_refusal_are_reported() -> None:
     )
 
 
+def test_slow_rows_are_measured_again_with_all_of_their_case() -> None:
+    rows = [
+        row(1.2),
+        row(0.7, size="n=128"),
+        row(0.99, case="f16"),
+        row(None, case="i8"),
+        row(0.7, case="f64", threads=2),
+    ]
+    assert op_audit.cases_below(rows, 0.9, 1) == {("Softmax", "f32")}
+    assert op_audit.cases_below(rows, 1.0, 1) == {("Softmax", "f32"), ("Softmax", "f16")}
+    assert op_audit.cases_below(rows, 1.0, 2) == {("Softmax", "f64")}
+
+
 def test_one_peer_that_differs_from_another_is_odd_itself() -> None:
     both = {"anyshape": 1.0, "onnxruntime": 1.0, "openvino": 1.0}
     assert not op_audit.alone(row(1.0, seconds=both, differences={"openvino": "y: by 1"})) and not op_audit.alone(
