@@ -143,7 +143,7 @@ def main() -> None:
         "--block", type=int, default=64, help="words of a prompt that are scored between two steps (64)"
     )
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--folder", type=Path, help="where the model is written and stays")
+    parser.add_argument("--folder", type=Path, help="where the model is written and stays; made if it is not there")
     options = parser.parse_args()
     if min(options.requests, options.slots, options.block) < 1:
         parser.error("at least one request, one slot, and one word of a block")

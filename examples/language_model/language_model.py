@@ -42,6 +42,7 @@ def build(
     b.node("Identity", x, outputs=("scores",))
     beside = path.with_name(f"{path.name}.weights")
     beside.unlink(missing_ok=True)  # what is there would be added to
+    path.parent.mkdir(parents=True, exist_ok=True)
     onnx.save_model(_model(b, cache), path, save_as_external_data=True, location=beside.name, size_threshold=1024)
     return b.weight_bytes
 

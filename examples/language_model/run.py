@@ -115,14 +115,14 @@ def main() -> None:
         "--beside", choices=PEERS, nargs="+", default=[], help="decode with these engines too, and compare the words"
     )
     parser.add_argument("--rounds", type=int, default=3, help="how often each engine decodes, one after the other (3)")
-    parser.add_argument("--folder", type=Path, help="where the model is written and stays")
+    parser.add_argument("--folder", type=Path, help="where the model is written and stays; made if it is not there")
     options = parser.parse_args()
     if options.words < 2 or min(options.prompt, options.rounds) < 1:
         parser.error("at least one word of a prompt, two words to say, and one round")
     with tempfile.TemporaryDirectory() as temporary:
         try:
             decode(options, options.folder or Path(temporary))
-        except (PeerError, PackageError, GgufError, ValueError) as e:
+        except (PeerError, PackageError, GgufError, ValueError, OSError) as e:
             parser.error(str(e))
 
 

@@ -69,7 +69,7 @@ def test_words_are_those_of_onnxruntime(files: Path, decoder: Any) -> None:
 
 def test_words_of_bytes_are_those_of_onnxruntime(tmp_path: Path) -> None:
     """Products round what they multiply codes with to 8 bits, in blocks, both in the same way."""
-    path = tmp_path / "bytes.onnx"
+    path = tmp_path / "not there yet" / "bytes.onnx"
     model.build(path, TINY, of_bytes=True)
     here, there = (
         decoding.Decoder(r, TINY, 64) for r in (decoding.loaded(path, 1)[0].run, sessions.onnxruntime_run(path, 1))
