@@ -207,10 +207,14 @@ WORTH = 0.9
 """The ratio below which every row of the audit of operators is listed with its cause: two runs of a row differ by some hundredths."""
 
 
+def _of_threads(r: Row) -> str:
+    return f", {r['threads']} threads" if r["threads"] > 1 else ""
+
+
 def audit(results: Results) -> str:
     """How all operators compare, what is slow, and where results differ from a peer's."""
     slow = [
-        (case_label(r), f"{r['size']}: {r['ratio']:.2f} ({r['best']})")
+        (case_label(r), f"{r['size']}{_of_threads(r)}: {r['ratio']:.2f} ({r['best']})")
         for r in results if r["ratio"] is not None and r["ratio"] < WORTH
     ]  # fmt: skip
     sections = [
@@ -225,7 +229,8 @@ def audit(results: Results) -> str:
         f"## {_audit_title(results)}\n\n"
         "Every ONNX operator that takes more than some microseconds in a typical model, in its usual variants, at three sizes or more of\n"
         "one compiled model, medians of turns (`python -m benchmarks.op_audit`; the cases are `benchmarks/op_cases.yaml`), on\n"
-        f"{machine()}.\n\n"
+        f"{machine()}. Cases with a row below 1 were measured again by themselves (`--below 1 --keep`), since other guests of a machine\n"
+        "make rows slow that are not; what is still slow is below.\n\n"
         f"{summary(results)}. Rows below {WORTH}, by cause:\n\n{by_cause(slow)}" + "\n".join(["", *sections])
     )
 
