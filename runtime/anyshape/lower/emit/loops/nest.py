@@ -36,8 +36,9 @@ def nest(
     spans: Spans | None = None,
     overlaps: bool = False,
 ) -> None:
-    """Loops over the variables, outermost first, around a body that accumulates nothing. `split`: the outermost one is shared out;
-    `overlaps`: elements may be computed twice, so that a row of at least one vector ends with one that overlaps the one before it."""
+    """Loops over the variables, outermost first, around a body that accumulates nothing. `split`: the outermost one is shared out, or,
+    where it has fewer iterations than there are parts, the next one, unless that runs along the lanes; `overlaps`: elements may be computed
+    twice, so that a row of at least one vector ends with one that overlaps the one before it."""
     run = _carrying_nothing(body)
     nest_carrying(ctx, variables, [], run, vector=vector, tiers=tiers, split=split, spans=spans, overlaps=overlaps)
 
@@ -55,28 +56,53 @@ def nest_carrying(
     overlaps: bool = False,
 ) -> Accumulators:
     """Loops over the variables around a body with accumulators, which are carried through all of the loops."""
+    shares = _shares(ctx, variables, vector, tiers, spans) if split else {}
+
+    def loops(variables: Sequence[LoopVar], sums: Accumulators) -> Accumulators:
+        if not variables:
+            return body(sums)
+        v, levels = variables[0], ctx.levels
+        range_ = shares.get(v) or ((const(I64, 0), ctx.sizes.of(v.extent)) if spans is None else spans.of(v))
+        if v is vector:
+            return _blocks_and_rest(ctx, v, tiers, range_, sums, body, overlaps)
+        few = 0 if v in shares or len(variables) > 1 else _written_out(ctx, range_)
+        if few:
+            for index in range(few):
+                with levels.section():
+                    levels.bind(v, const(I64, index))
+                    sums = body(sums)
+            return sums
+        first, last = range_
+        with levels.loop(first, last, 1, flat(sums), certain=ctx.values.has_positions(v)) as iteration:
+            levels.bind_iteration(v, iteration.index)
+            carried = shaped(iteration.carried, sums)
+            iteration.next(flat(loops(variables[1:], carried)))
+        return shaped(iteration.results, sums)
+
+    return loops(variables, sums)
+
+
+def _shares(
+    ctx: KernelContext, variables: Sequence[LoopVar], vector: LoopVar | None, tiers: Sequence[int], spans: Spans | None
+) -> dict[LoopVar, Range]:
+    """The ranges of this part: of the outermost variable, or of the next one where the outermost has fewer iterations than there are parts,
+    as a batch of one image has."""
     if not variables:
-        return body(sums)
-    v, levels = variables[0], ctx.levels
-    if v is vector:
-        range_ = vector_share(ctx, v, tiers, split) if spans is None else spans.of(v)
-        return _blocks_and_rest(ctx, v, tiers, range_, sums, body, overlaps)
-    whole = (const(I64, 0), ctx.sizes.of(v.extent)) if spans is None else spans.of(v)
-    few = 0 if split or len(variables) > 1 else _written_out(ctx, whole)
-    if few:
-        for index in range(few):
-            with levels.section():
-                levels.bind(v, const(I64, index))
-                sums = body(sums)
-        return sums
-    first, last = ctx.parts.share(whole[1]) if split else whole
-    with levels.loop(first, last, 1, flat(sums), certain=ctx.values.has_positions(v)) as iteration:
-        levels.bind_iteration(v, iteration.index)
-        carried = shaped(iteration.carried, sums)
-        inside = variables[1:]
-        inner = nest_carrying(ctx, inside, carried, body, vector=vector, tiers=tiers, spans=spans, overlaps=overlaps)
-        iteration.next(flat(inner))
-    return shaped(iteration.results, sums)
+        return {}
+    f, outermost = ctx.f, variables[0]
+    if outermost is vector:
+        return {outermost: vector_share(ctx, outermost, tiers, True)} if spans is None else {}
+    count = ctx.sizes.of(outermost.extent) if spans is None else spans.of(outermost)[1]
+    own = ctx.parts.share(count)
+    if spans is not None or len(variables) == 1 or variables[1] is vector or ctx.parts.nparts.number == 1:
+        return {outermost: own}
+    few = f.compare("lt", count, ctx.parts.nparts)
+    zero, inner = const(I64, 0), ctx.sizes.of(variables[1].extent)
+    first, last = ctx.parts.share(inner)
+    return {
+        outermost: (f.select(few, zero, own[0]), f.select(few, count, own[1])),
+        variables[1]: (f.select(few, first, zero), f.select(few, last, inner)),
+    }
 
 
 def _carrying_nothing(body: Callable[[], None]) -> CarryingBody:
