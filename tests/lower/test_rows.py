@@ -87,6 +87,22 @@ def test_open_broadcast() -> None:
         check(b.group(), [{N: nn, M: mm, p: pp, q: qq}])
 
 
+@pytest.mark.parametrize(("batch", "computed"), [(1, np.s_[:, :3]), (2, np.s_[:1]), (5, np.s_[:2])])
+def test_a_loop_shorter_than_the_number_of_parts_leaves_it_to_the_next_to_be_shared_out(
+    batch: int, computed: tuple[slice, ...]
+) -> None:
+    """The first of two parts computes three of six channels of one image, and else whole images."""
+    b = Builder("scaled")
+    x, scales = b.input([K, N, M]), b.input([N, 1])
+    b.output(b.map(lambda p, q: p * q, x, scales))
+    native, rng = Native(b.group()), np.random.default_rng(1)
+    arrays = {t: rng.uniform(1, 2, shape).astype(np.float32) for t, shape in ((x, (batch, 6, 70)), (scales, (6, 1)))}
+    (whole,), (half,) = (native.run(arrays, {K: batch, N: 6, M: 70}, 2, ran=ran)[1] for ran in (2, 1))
+    is_computed = np.zeros(whole.shape, bool)
+    is_computed[computed] = True
+    np.testing.assert_array_equal(half == whole, is_computed)
+
+
 def test_compare_cast_where() -> None:
     b = Builder("mixed")
     x, y, z = b.input([N, M]), b.input([N, M]), b.input([N, M], I64)
