@@ -12,8 +12,9 @@ from anyshape.dtypes import parse_dtype
 from anyshape.equations import Equations, Tensor
 from anyshape.equations.functions import item, ne, wrap
 from anyshape.equations.interpret import interpret
-from anyshape.lower import Group, describe, host_target
+from anyshape.lower import Group, describe, host_target, lower_group
 from anyshape.lower.emit.sequences.sort import SHORT
+from anyshape.vm.compiling.kernels import THREADS, parts_worth
 from tests.lower.native import Native
 
 N, M, K = (dims.symbol(name) for name in ("n", "m", "k"))
@@ -43,6 +44,16 @@ def test_sort(dtype: str, descending: bool) -> None:
             status, (got,) = kernel.run({x: values}, sizes, parts)
             assert status == 0
             np.testing.assert_array_equal(got, expected)
+
+
+def test_rows_that_are_sorted_are_worth_parts_and_a_single_row_is_not() -> None:
+    x, y, eqs = tensor("x", "f32", M, N), tensor("y", "i64", M, N), Equations("sort", {}, {})
+    a = eqs.index("a", M)
+    eqs.argsort(y[a, :], [N], lambda j: x[a, j])
+    kernel = lower_group(Group("sort", tuple(eqs.equations), (x,), outputs=(y,)), host_target())
+    assert dims.evaluate(parts_worth(kernel.work, kernel.pieces), {M: 100, N: 80, THREADS: 4}) == 4
+    assert dims.evaluate(parts_worth(kernel.work, kernel.pieces), {M: 1, N: 80_000, THREADS: 4}) == 1
+    assert dims.evaluate(parts_worth(kernel.work, kernel.pieces), {M: 4, N: 80, THREADS: 4}) == 1
 
 
 def positions() -> tuple[Equations, Tensor, Tensor]:

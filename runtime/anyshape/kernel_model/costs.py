@@ -42,6 +42,8 @@ OPERATIONS = {
 LOAD = Cost(2, 4)
 STORE_CYCLES, MASK_CYCLES = 4, 2
 """A store; what makes a load one that reads only inside of its tensor."""
+SORT_CYCLES = 12
+"""An element of a row that is sorted: some 20 of rows of 80, 12 of rows of 1,000 and more (`op_audit --operator TopK`)."""
 LOOKED_UP_INSTRUCTIONS = 20
 """A load at an index that is data, which is checked and finds its elements one by one."""
 ROUNDING_INSTRUCTIONS = {F16: 5, BF16: 17}

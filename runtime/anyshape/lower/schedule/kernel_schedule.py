@@ -16,6 +16,7 @@ from anyshape import dims
 from anyshape.dims import Size, substitute
 from anyshape.equations import Sorting, Tensor
 from anyshape.kernel_model.contractions import QuantisationConstants
+from anyshape.kernel_model.costs import SORT_CYCLES
 from anyshape.lower.analyse.collapse import collapse
 from anyshape.lower.analyse.periods import split_periods
 from anyshape.lower.analyse.unbounded import is_unbounded
@@ -106,7 +107,8 @@ class KernelSchedule:
         recurrence = next((p for p in self.phases if isinstance(p, Recurrence)), None)
         match recurrence:
             case None:
-                return None
+                sort = next((p for p in self.phases if isinstance(p, Ordered)), None)
+                return None if sort is None or self.serial else points(sort.store.variables)
             case Recurrence(form=RowForm(variables=(outermost, *_), vector=vector)) if outermost is not vector:
                 return outermost.extent
         return points(recurrence.around) if recurrence.rows is None else recurrence.rows.all
@@ -129,6 +131,8 @@ class KernelSchedule:
                 case Recurrence():
                     of_rows = {} if p.rows is None else {p.rows.count: p.rows.all}
                     repeated = repeated + p.positions.extent * substitute(cycles(p.steps, lanes, target), of_rows)
+                case Ordered():  # a sort, as the kernel is not serial
+                    repeated = repeated + points((*p.store.variables, *p.over)) * SORT_CYCLES
         return cycles(steps, lanes, target) + repeated
 
     def functions(self) -> list[KernelSchedule]:
