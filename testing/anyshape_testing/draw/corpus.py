@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from hypothesis import given, seed, settings
+from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable, UnsatisfiedAssumption
 
@@ -51,7 +51,8 @@ def search(p: Property, make: Make, examples: int, body: Callable[[Call], object
     """Runs body on random calls, always the same ones for the same chunk and the same outcomes of the body, until it raises Enough. Raises
     its error for the smallest failing call that is found."""
 
-    @settings(max_examples=examples)
+    # how many calls are accepted is counted and judged by those who asked for them (`accounting.py`), whatever profile is loaded
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(calls(p, make))
     def run(c: Call) -> None:
         body(c)
