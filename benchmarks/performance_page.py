@@ -235,6 +235,22 @@ def audit(results: Results) -> str:
     )
 
 
+def networks(results: Results) -> str:
+    """Milliseconds of whole networks at each of their sizes."""
+    threads, names = results[0]["threads"], every(results, "seconds")
+    lines = [
+        f"## Networks, {threads} thread{'s' * (threads > 1)}, beside {' and '.join(n for n in names if n != US)}\n",
+        "Networks with seeded weights at several sizes of one compiled model, milliseconds, medians of turns (`python -m\n"
+        "benchmarks.networks`; the networks are `benchmarks/networks.yaml`, and models that onnxruntime's tools quantised).\n",
+        f"| network | sizes | {' | '.join(names)} | ratio |",
+        f"|---|---|{'---|' * len(names)}---|",
+    ]
+    for r in results:
+        of_engines = " | ".join(number(r["seconds"], name, 1e3) for name in names)
+        lines.append(f"| {case_label(r)} | {r['size']} | {of_engines} | {r['ratio']:.2f} |")
+    return "\n".join(lines)
+
+
 def operators(results: Results) -> str:
     """A row for each operator of the audit."""
     by_operator: dict[str, list[Row]] = {}
@@ -412,6 +428,8 @@ SECTIONS: Sections = (
     (("one_thread",), errors),
     (("all_threads",), models),
     (("all_threads",), slower_models),
+    (("networks",), networks),
+    (("networks_all_threads",), networks),
     (("first_calls",), first_calls),
     (("decoding",), decoding),
     (("call_overhead",), calls),

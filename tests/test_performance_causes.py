@@ -13,7 +13,18 @@ pytest.importorskip("onnxruntime")
 from benchmarks import op_cases, single_cases
 from benchmarks.models import MODELS, load
 from benchmarks.op_cases import spell_sizes
-from benchmarks.performance_page import audit, cause_of, causes, slower_models, slower_ops, with_figures
+from benchmarks.performance_page import (
+    SECTIONS,
+    TABLE_SECTIONS,
+    audit,
+    cause_of,
+    causes,
+    networks,
+    slower_models,
+    slower_ops,
+    with_figures,
+)
+from benchmarks.suite import performance
 
 
 def singles() -> list[dict[str, Any]]:
@@ -51,7 +62,8 @@ def _slower() -> list[str]:
 
 
 def test_every_entry_tells_the_cause_of_some_row() -> None:
-    lines = [*_slower(), *audit(AUDIT).splitlines()]
+    on_two = [{**r, "threads": 2} for r in AUDIT]
+    lines = [*_slower(), *audit(AUDIT).splitlines(), *audit(on_two).splitlines()]
     for _, cause in causes():
         assert f"- {cause[:1].upper()}{cause[1:]}:" in lines, cause
 
@@ -63,6 +75,26 @@ def test_every_row_below_one_is_printed_and_no_other() -> None:
 
 def test_every_slow_row_of_the_audit_is_printed() -> None:
     assert audit(AUDIT).count(": 0.50 (onnxruntime)") == len(AUDIT)
+
+
+def test_all_that_is_measured_for_the_page_is_written() -> None:
+    measured = {p.name for p in performance(quick=False) if "--json" in p.arguments}
+    assert {"networks", "op_audit_all_threads"} <= measured
+    assert measured <= {name for names, _ in (*SECTIONS, *TABLE_SECTIONS) for name in names}
+
+
+def test_networks_have_a_row_for_each_size() -> None:
+    row = {
+        "operator": "unet",
+        "case": "",
+        "size": "b=1 h=64",
+        "threads": 2,
+        "ratio": 1.5,
+        "seconds": {"anyshape": 0.002, "openvino": 0.003},
+    }
+    page = networks([row, {**row, "size": "b=1 h=128"}]).splitlines()
+    assert page[0] == "## Networks, 2 threads, beside openvino" and len(page) == page.index("|---|---|---|---|---|") + 3
+    assert page[-1] == "| unet | b=1 h=128 | 2 | 3 | 1.50 |"
 
 
 def test_a_row_without_a_cause_says_so() -> None:
