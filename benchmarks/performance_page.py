@@ -240,8 +240,8 @@ def networks(results: Results) -> str:
     threads, names = results[0]["threads"], every(results, "seconds")
     lines = [
         f"## Networks, {threads} thread{'s' * (threads > 1)}, beside {' and '.join(n for n in names if n != US)}\n",
-        "Networks with seeded weights at several sizes of one compiled model, milliseconds, medians of turns (`python -m\n"
-        "benchmarks.networks`; the networks are `benchmarks/networks.yaml`, and models that onnxruntime's tools quantised).\n",
+        "Networks with seeded weights at several sizes of one compiled model, milliseconds, medians of turns\n"
+        "(`python -m benchmarks.networks`; `benchmarks/networks.yaml`, and models that onnxruntime's tools quantised).\n",
         f"| network | sizes | {' | '.join(names)} | ratio |",
         f"|---|---|{'---|' * len(names)}---|",
     ]
