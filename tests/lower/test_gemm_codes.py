@@ -3,8 +3,6 @@ signs, whatever is turned over, lengths that are no whole words; at the end of m
 
 from __future__ import annotations
 
-import ctypes
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,14 +10,12 @@ import pytest
 
 from anyshape.lower import gemm
 from anyshape.lower.gemm import Codes, Side
-from anyshape.lower.llvm.builder import Module
-from anyshape.lower.llvm.jit import Loaded, compile_module
-from anyshape.lower.llvm.types import I32, I64, PTR, const
+from anyshape.lower.llvm.types import I32
 from anyshape.lower.target import host_target
+from tests.lower.contraction_kernels import contraction, run_parts
 from tests.lower.forbidden import before_forbidden_memory
 
 LEVELS = ["amx", "avx512", "avxvnni", "avx2", "sse"]
-NAMES = ["m", "n", "k", "am", "ak", "bk", "bn", "b1", "a1", "bb1", "c1"]
 Array = np.ndarray[Any, Any]
 ORDERS = {
     "u8 s8": Codes(Side(True), Side(False)),
@@ -29,30 +25,6 @@ ORDERS = {
     "u8 u8, b turned": Codes(Side(True), Side(False, flips=True)),
     "s8 s8, b turned": Codes(Side(False), Side(True, flips=True)),
 }
-
-
-@cache
-def kernel(level: str, order: str, b_kind: str) -> Loaded:
-    module = Module(host_target().limited(level))
-    with module.kernel("contract") as f:
-        scalars, buffers, scratch, part, nparts = f.args
-        s = {name: f.load(scalars, I64, at) for at, name in enumerate(NAMES)}
-        a, b, c = (f.load(buffers, PTR, at) for at in range(3))
-        right = gemm.Prepacked(b) if b_kind == "prepacked" else gemm.Strided(b, s["bk"], s["bn"])
-        spec = gemm.ContractionSpec(
-            element=I32,
-            m=s["m"],
-            n=s["n"],
-            k=s["k"],
-            a=gemm.Strided(a, s["am"], s["ak"]),
-            b=right,
-            c=gemm.Destination(c, s["n"], 1),
-            batch=[gemm.Batch(s["b1"], s["a1"], s["bb1"], s["c1"])],
-            words=ORDERS[order],
-        )
-        gemm.emit_contraction(f, spec, scratch, part, nparts)
-        f.ret(const(I32, 0))
-    return compile_module(module, gemm.resolve(module.imports, module.target))
 
 
 def contract(a: Array, b: Array, level: str, order: str, b_kind: str, nparts: int = 1) -> Array:
@@ -65,15 +37,11 @@ def contract(a: Array, b: Array, level: str, order: str, b_kind: str, nparts: in
         b = before_forbidden_memory(ORDERS[order].prepacked(b, tiles, target))
         bb1 = gemm.prepacked_elements(words, n, tiles)
     c = before_forbidden_memory(np.full((batches, m, n), 77, np.int32))
-    scalars = np.array([m, n, k, am, ak, bk, bn, batches, a1, bb1, m * n], np.int64)
-    buffers = np.array([x.ctypes.data for x in (a, b, c)])
-    run = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * 5)(kernel(level, order, b_kind).address("contract"))
+    scalars = (m, n, k, am, ak, bk, bn, batches, a1, bb1, m * n)
     by_tiles = gemm.by_matrix_tiles(ORDERS[order], target)
     bytes_ = gemm.scratch_bytes(tiles, m, n, -(-k // gemm.per_word(target)), packs_b=True, by_tiles=by_tiles)
-    for part in range(nparts):
-        scratch = np.full(bytes_ + 64, 255, np.uint8)
-        assert run(scalars.ctypes.data, buffers.ctypes.data, scratch.ctypes.data, part, nparts) == 0
-        assert (scratch[bytes_:] == 255).all()
+    kernel = contraction(level, I32, prepacked=b_kind == "prepacked", words=ORDERS[order])
+    run_parts(kernel, scalars, (a, b, c), bytes_, nparts)
     return c
 
 

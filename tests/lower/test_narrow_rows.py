@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -12,38 +10,13 @@ import pytest
 from numpy.typing import NDArray
 
 from anyshape.lower import gemm, host_target
-from anyshape.lower.llvm.builder import Module
-from anyshape.lower.llvm.jit import Loaded, compile_module
-from anyshape.lower.llvm.types import BF16, F16, F32, I8, I32, I64, PTR, const
+from anyshape.lower.llvm.types import BF16, F16, F32, I8
+from tests.lower.contraction_kernels import contraction, run_parts
 from tests.lower.forbidden import before_forbidden_memory
 
 Array = NDArray[Any]
-NAMES = ("m", "n", "k", "am", "ak", "bk", "bn")
 STORED: dict[str, tuple[Any, Any]] = {"f16": (F16, np.float16), "bf16": (BF16, ml_dtypes.bfloat16), "i8": (I8, np.int8)}
 LEVELS = ("avx512", "avx2", "sse")
-
-
-@cache
-def kernel(level: str, left: str, right: str) -> Loaded:
-    module = Module(host_target().limited(level))
-    with module.kernel("contract") as f:
-        scalars, buffers, scratch, part, nparts = f.args
-        s = {name: f.load(scalars, I64, at) for at, name in enumerate(NAMES)}
-        a, b, c = (f.load(buffers, PTR, at) for at in range(3))
-        spec = gemm.ContractionSpec(
-            element=F32,
-            m=s["m"],
-            n=s["n"],
-            k=s["k"],
-            a=gemm.Strided(a, s["am"], s["ak"]),
-            b=gemm.Strided(b, s["bk"], s["bn"]),
-            c=gemm.Destination(c, s["n"], 1),
-            a_stored=STORED[left][0],
-            b_stored=STORED[right][0],
-        )
-        gemm.emit_contraction(f, spec, scratch, part, nparts)
-        f.ret(const(I32, 0))
-    return compile_module(module, gemm.resolve(module.imports, module.target))
 
 
 def contracted(a: Array, b: Array, level: str, stored: tuple[str, str], nparts: int = 1) -> tuple[Array, int]:
@@ -52,14 +25,9 @@ def contracted(a: Array, b: Array, level: str, stored: tuple[str, str], nparts: 
     (m, k), n = a.shape, b.shape[1]
     c = before_forbidden_memory(np.full((m, n), 77, np.float32))
     steps = [step // x.itemsize for x in (a, b) for step in x.strides]
-    scalars, buffers = np.array([m, n, k, *steps], np.int64), np.array([x.ctypes.data for x in (a, b, c)])
-    run = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * 5)(kernel(level, *stored).address("contract"))
-    bytes_ = gemm.scratch_bytes(tiles, m, n, k, packs_b=True)
-    for part in range(nparts):
-        scratch = np.full(bytes_ + 64, 255, np.uint8)
-        assert run(scalars.ctypes.data, buffers.ctypes.data, scratch.ctypes.data, part, nparts) == 0
-        assert (scratch[bytes_:] == 255).all()
-    return c, int((scratch != 255).sum())
+    types = {name: STORED[x][0] for name, x in zip(("a_stored", "b_stored"), stored, strict=True)}
+    kernel = contraction(level, F32, batched=False, **types)
+    return c, run_parts(kernel, [m, n, k, *steps], (a, b, c), gemm.scratch_bytes(tiles, m, n, k, packs_b=True), nparts)
 
 
 def drawn(name: str, *shape: int) -> Array:

@@ -6,9 +6,7 @@ below 2**-126 for 0, in factors, terms and sums.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -18,38 +16,13 @@ from numpy.typing import NDArray
 
 from anyshape.lower import gemm, host_target
 from anyshape.lower.gemm.pairs import Pairs
-from anyshape.lower.llvm.builder import Module
-from anyshape.lower.llvm.jit import Loaded, compile_module
-from anyshape.lower.llvm.types import F32, I32, I64, PTR, const
+from anyshape.lower.llvm.types import F32
+from tests.lower.contraction_kernels import contraction, run_parts
 from tests.lower.forbidden import before_forbidden_memory
 
 Array = NDArray[Any]
-NAMES = ("m", "n", "k", "am", "ak", "bk", "bn", "batches", "a1", "b1", "c1")
 LEVELS = ("amx", "avx512", "avx2", "sse")
 STEP, LEAST = 2.0**-24, 2.0**-126
-
-
-@cache
-def kernel(level: str, prepacked: bool) -> Loaded:
-    module = Module(host_target().limited(level))
-    with module.kernel("contract") as f:
-        scalars, buffers, scratch, part, nparts = f.args
-        s = {name: f.load(scalars, I64, at) for at, name in enumerate(NAMES)}
-        a, b, c = (f.load(buffers, PTR, at) for at in range(3))
-        spec = gemm.ContractionSpec(
-            element=F32,
-            m=s["m"],
-            n=s["n"],
-            k=s["k"],
-            a=gemm.Strided(a, s["am"], s["ak"]),
-            b=gemm.Prepacked(b) if prepacked else gemm.Strided(b, s["bk"], s["bn"]),
-            c=gemm.Destination(c, s["n"], 1),
-            batch=[gemm.Batch(s["batches"], s["a1"], s["b1"], s["c1"])],
-            words=Pairs(),
-        )
-        gemm.emit_contraction(f, spec, scratch, part, nparts)
-        f.ret(const(I32, 0))
-    return compile_module(module, gemm.resolve(module.imports, module.target))
 
 
 def contract(a: Array, b: Array, level: str, prepacked: bool, nparts: int = 1) -> Array:
@@ -67,16 +40,11 @@ def contracted(a: Array, b: Array, level: str, prepacked: bool, nparts: int = 1)
         b = before_forbidden_memory(Pairs().prepacked(b, tiles, target))
         b1 = gemm.prepacked_elements(words, n, tiles)
     c = before_forbidden_memory(np.full((batches, m, n), 77, np.float32))
-    scalars = np.array([m, n, k, am, ak, bk, bn, batches, a1, b1, m * n], np.int64)
-    buffers = np.array([x.ctypes.data for x in (a, b, c)])
-    run = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * 5)(kernel(level, prepacked).address("contract"))
+    scalars = (m, n, k, am, ak, bk, bn, batches, a1, b1, m * n)
     by_tiles = gemm.by_matrix_tiles(Pairs(), target)
     bytes_ = gemm.scratch_bytes(tiles, m, n, -(-k // Pairs().per(target)), packs_b=True, by_tiles=by_tiles)
-    for part in range(nparts):
-        scratch = np.full(bytes_ + 64, 255, np.uint8)  # NaN, as f32 and as bf16
-        assert run(scalars.ctypes.data, buffers.ctypes.data, scratch.ctypes.data, part, nparts) == 0
-        assert (scratch[bytes_:] == 255).all()
-    return c, int((scratch != 255).sum())
+    kernel = contraction(level, F32, prepacked=prepacked, words=Pairs())
+    return c, run_parts(kernel, scalars, (a, b, c), bytes_, nparts)
 
 
 def rounded(x: Array) -> Array:
