@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable, UnsatisfiedAssumption
 
@@ -27,7 +27,7 @@ from anyshape_testing.draw.random_call import random_call
 from anyshape_testing.draw.validity import allowed
 from anyshape_testing.draw.wrong_calls import wrong_call
 from anyshape_testing.process import time_budget
-from anyshape_testing.process.profile import CHUNK, LEAST
+from anyshape_testing.process.profile import CHUNK, LEAST, SUPPRESSED
 
 Make = Callable[[Property, Any], Call]
 FEW = 5
@@ -52,7 +52,7 @@ def search(p: Property, make: Make, examples: int, body: Callable[[Call], object
     its error for the smallest failing call that is found."""
 
     # how many calls are accepted is counted and judged by those who asked for them (`accounting.py`), whatever profile is loaded
-    @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples, suppress_health_check=SUPPRESSED)
     @given(calls(p, make))
     def run(c: Call) -> None:
         body(c)

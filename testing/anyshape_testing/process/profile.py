@@ -18,6 +18,11 @@ CHUNK = int(os.environ.get("ANYSHAPE_CHUNK") or 0)
 """Number of a series of draws: equal numbers give equal draws, different ones different draws"""
 
 
+SUPPRESSED = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
+"""What says nothing of draws of calls: how many of these are accepted is counted, and judged, by `running/accounting.py`. What is drawn
+depends on this list."""
+
+
 def usual() -> int:
     """Returns the number of calls for each law: ANYSHAPE_EXAMPLES, where it is set."""
     return int(os.environ.get("ANYSHAPE_EXAMPLES", USUAL))
@@ -37,6 +42,6 @@ def load_profile(examples: int, shrink: bool = True) -> None:
         database=None,
         # Which lines only failing calls run is not looked for: a failure says the smallest call.
         phases=[phase for phase in Phase if phase is not Phase.explain] if shrink else [Phase.generate],
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+        suppress_health_check=SUPPRESSED,
     )
     settings.load_profile("laws")
