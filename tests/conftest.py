@@ -7,15 +7,15 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
 from anyshape_testing.process.collector import collect_seldom, leave_out_what_stays
 from anyshape_testing.process.frames import call_with_frames
-from anyshape_testing.process.profile import LONG
+from anyshape_testing.process.profile import LONG, SUPPRESSED
 from tests.sampling import asked, recorded, sampled
 
 settings.register_profile(
-    "anyshape", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "anyshape", deadline=None, derandomize=True, suppress_health_check=SUPPRESSED
 )  # a busy machine is no failure; each run is alike
 settings.load_profile("anyshape")
 collect_seldom()

@@ -27,7 +27,7 @@ from anyshape_testing.draw.random_call import random_call
 from anyshape_testing.draw.validity import allowed
 from anyshape_testing.draw.wrong_calls import wrong_call
 from anyshape_testing.process import time_budget
-from anyshape_testing.process.profile import CHUNK, LEAST, SUPPRESSED
+from anyshape_testing.process.profile import CHUNK, LEAST
 
 Make = Callable[[Property, Any], Call]
 FEW = 5
@@ -51,8 +51,7 @@ def search(p: Property, make: Make, examples: int, body: Callable[[Call], object
     """Runs body on random calls, always the same ones for the same chunk and the same outcomes of the body, until it raises Enough. Raises
     its error for the smallest failing call that is found."""
 
-    # how many calls are accepted is counted and judged by those who asked for them (`accounting.py`), whatever profile is loaded
-    @settings(max_examples=examples, suppress_health_check=SUPPRESSED)
+    @settings(max_examples=examples)
     @given(calls(p, make))
     def run(c: Call) -> None:
         body(c)

@@ -19,8 +19,7 @@ CHUNK = int(os.environ.get("ANYSHAPE_CHUNK") or 0)
 
 
 SUPPRESSED = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
-"""What says nothing of draws of calls: how many of these are accepted is counted, and judged, by `running/accounting.py`. What is drawn
-depends on this list."""
+"""What says nothing of draws of calls: how many of these are accepted is counted, and judged, by `running/accounting.py`."""
 
 
 def usual() -> int:
