@@ -230,7 +230,7 @@ def audit(results: Results) -> str:
         "Every ONNX operator that takes more than some microseconds in a typical model, in its usual variants, at three sizes or more of\n"
         "one compiled model, medians of turns (`python -m benchmarks.op_audit`; the cases are `benchmarks/op_cases.yaml`), on\n"
         f"{machine()}. Cases with a row below 1 were measured again by themselves (`--below 1 --keep`), since other guests of a machine\n"
-        "make rows slow that are not; what is still slow is below.\n\n"
+        "make rows slow that are not; the last figure counts, which favours us by what noise is left.\n\n"
         f"{summary(results)}. Rows below {WORTH}, by cause:\n\n{by_cause(slow)}" + "\n".join(["", *sections])
     )
 
