@@ -1,9 +1,12 @@
 """The slow interpreter: against NumPy, on numbers; on symbols; and what it refuses."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import scipy.special
 
+import anyshape
 from anyshape.dims import symbol
 from anyshape.dtypes import BOOL, F16, F32, F64, I8, I32, I64
 from anyshape.equations import Equations, Tensor
@@ -215,6 +218,25 @@ def test_an_unknown_element_is_asked_for():
     eqs.define(y[i], x[i])
     with pytest.raises(UnknownElement):
         interpret(eqs.equations, {}, symbolic=True)
+
+
+@pytest.mark.parametrize("n", [1 << 62, 3])
+def test_of_an_empty_result_whose_symbols_no_array_holds_nothing_is_known(n):
+    """Symbols take eight bytes each and truths one: inference does not refuse what a run computes."""
+    x, y = Tensor("x", BOOL, (1,)), Tensor("y", BOOL, (n, 0))
+    eqs = Equations("empty", {"x": x}, {"y": y})
+    i, j = eqs.index("i", n), eqs.index("j", 0)
+    eqs.define(y[i, j], x[i % 1])
+    assert interpret(eqs.equations, {x: np.ones(1, bool)})[y].shape == (n, 0)
+    with pytest.raises(UnknownElement) if n > 3 else nullcontext():
+        assert interpret(eqs.equations, {x: np.array([True], object)}, symbolic=True)[y].shape == (n, 0)
+
+
+def test_an_empty_result_of_truths_is_inferred():
+    x = anyshape.input("x", "bool[1]")
+    repeated = anyshape.ops.static.tile(x, repeats=(2**63 - 1, 0))
+    assert str(repeated.type) == f"bool[{2**63 - 1}, 0]"
+    assert anyshape.compile(anyshape.function([x], repeated))(np.array([True])).shape == (2**63 - 1, 0)
 
 
 def test_equal_expressions_are_one_object():

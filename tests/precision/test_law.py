@@ -63,6 +63,8 @@ def test_another_neighbour_is_let_through_and_no_more() -> None:
     assert within(near, want) and not within(far, want)
     assert not narrowing.within_neighbours(near, want, narrowing.NEIGHBOURS["f16"])
     assert not within(np.where(np.isnan(want), 0, want).astype(np.float32), want) and not within(want[:3], want)
+    subnormal, normal = np.array([0.0, 1.3e-42], np.float32), np.array([0.0, 1.3e-37], np.float32)
+    assert within(np.zeros(2, np.float32), subnormal) and not within(np.zeros(2, np.float32), normal)
     assert within(np.array([3]), np.array([3])) and not within(np.array([4]), np.array([3]))
 
 

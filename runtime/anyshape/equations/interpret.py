@@ -170,7 +170,8 @@ class Evaluation:
             try:
                 self.known[t] = np.zeros(shape, object if self.symbolic else t.dtype.computed)
             except (ValueError, MemoryError):
-                raise OverflowedError(f"{t.name} of shape {list(shape)} is more than an array can hold") from None
+                what = f"{t.name} of shape {list(shape)} is more than an array can hold"
+                raise UnknownElement(what) if self.symbolic else OverflowedError(what) from None
         return self.known[t]
 
     def run(self, q: Equation) -> None:
