@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -65,6 +66,9 @@ def test_another_neighbour_is_let_through_and_no_more() -> None:
     assert not within(np.where(np.isnan(want), 0, want).astype(np.float32), want) and not within(want[:3], want)
     subnormal, normal = np.array([0.0, 1.3e-42], np.float32), np.array([0.0, 1.3e-37], np.float32)
     assert within(np.zeros(2, np.float32), subnormal) and not within(np.zeros(2, np.float32), normal)
+    bf16 = np.array([1.0, 1.0 + 2.0**-7, 1.0 + 2.0**-6], ml_dtypes.bfloat16)
+    assert narrowing.within_neighbours(bf16[:1], bf16[1:2], narrowing.NEIGHBOURS["f16"])
+    assert not narrowing.within_neighbours(bf16[:1], bf16[2:], narrowing.NEIGHBOURS["f16"])
     assert within(np.array([3]), np.array([3])) and not within(np.array([4]), np.array([3]))
 
 

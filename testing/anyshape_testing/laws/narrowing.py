@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -102,16 +103,18 @@ def steps_in_a_row(node: Node) -> int:
 
 
 def within_neighbours(got: Array, want: Array, allowed: float) -> bool:
-    """Whether results differ by no more than factors that are rounded to another neighbour, or by what is below the normal numbers of f32:
-    the dot instructions of processors take such numbers for zeros, and give zeros for them."""
+    """Whether results differ by no more than factors that are rounded to another neighbour, and their own rounding to another neighbour of
+    their dtype; or by what is below the normal numbers of f32: the dot instructions of processors take such numbers for zeros, and give
+    zeros for them."""
     if got.shape != want.shape:
         return False
     if not is_float(want):
         return bool((got == want).all())
     g, w = got.astype(np.float64), want.astype(np.float64)
     near = max(allowed * np.abs(w[np.isfinite(w)]).max(initial=0.0), SMALLEST_NORMAL)
+    unit = float(ml_dtypes.finfo(want.dtype).eps)
     with np.errstate(invalid="ignore"):
-        close = (np.abs(g - w) <= near) | (g == w) | (np.isnan(g) & np.isnan(w))
+        close = (np.abs(g - w) <= near + unit * np.abs(w)) | (g == w) | (np.isnan(g) & np.isnan(w))
     return bool(close.all())
 
 
