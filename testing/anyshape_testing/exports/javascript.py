@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -195,7 +196,11 @@ class _Handler(_Files):
     def do_GET(self) -> None:
         if self.path == "/next":
             call = self._session.next_call()
-            self._send(json.dumps(call).encode(), "application/json") if call is not None else self.send_error(410)
+            if call is not None:
+                self._send(json.dumps(call).encode(), "application/json")
+                return
+            with suppress(ConnectionError):  # a browser that has ended does not wait for it
+                self.send_error(410)
         elif self.path == "/":
             self._send(_PAGE.encode(), "text/html")
         elif self.path == "/javascript.mjs":
