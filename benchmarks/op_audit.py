@@ -289,7 +289,8 @@ def audit(cases: Sequence[Measured], engines: Engines, turns: int, json_to: Path
     return rows
 
 
-def main() -> int:
+def arguments() -> argparse.ArgumentParser:
+    """Makes the parser of the command's arguments."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--operator", action="append", default=[], help="of these operators only; may be passed again")
     parser.add_argument("--cases", default="", help="a regular expression to be found in the names of cases (all)")
@@ -320,12 +321,11 @@ def main() -> int:
     parser.add_argument(
         "--model", metavar="FILE", help="the nodes of a model: `anyshape bench FILE`, which has more options"
     )
-    options = parser.parse_args()
-    if options.model:
-        from anyshape.cli.main import main as command
+    return parser
 
-        return command(["bench", options.model, "--threads", str(options.threads)])
-    threads = options.threads or os.cpu_count() or 1
+
+def asked(parser: argparse.ArgumentParser, options: argparse.Namespace, threads: int) -> list[Case]:
+    """The cases that the options choose, at least one; ends the process with an error of the command otherwise."""
     cases = chosen(options.operator, options.cases)
     if options.below is not None:
         if not (options.keep and options.json):
@@ -334,10 +334,28 @@ def main() -> int:
         cases = [c for c in cases if (c.operator, c.name) in slow]
     if not cases:
         parser.error("no case has such an operator, such a name and such rows")
-    if options.other is not None and not all((options.other / room).is_dir() for room in ROOMS):
+    return cases
+
+
+def engines_of(parser: argparse.ArgumentParser, options: argparse.Namespace, threads: int) -> Engines:
+    """Starts this project's engine beside its peers, or beside that of another checkout."""
+    if options.other is None:
+        return Engines(available([US, *options.engines]), threads, None)
+    if not all((options.other / room).is_dir() for room in ROOMS):
         parser.error(f"{options.other} is no checkout: it has no {' and no '.join(ROOMS)}")
-    names = available([US, *options.engines]) if options.other is None else [US, OTHER]
-    engines = Engines(names, threads, options.other and options.other.resolve())
+    return Engines([US, OTHER], threads, options.other.resolve())
+
+
+def main() -> int:
+    parser = arguments()
+    options = parser.parse_args()
+    if options.model:
+        from anyshape.cli.main import main as command
+
+        return command(["bench", options.model, "--threads", str(options.threads)])
+    threads = options.threads or os.cpu_count() or 1
+    cases = asked(parser, options, threads)
+    engines = engines_of(parser, options, threads)
     with ExitStack() as stack:
         stack.callback(engines.end_all)
         rows = audit(cases, engines, QUICK_TURNS if options.quick else TURNS, None if options.keep else options.json)
