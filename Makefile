@@ -37,7 +37,7 @@ export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/bytecode
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run retrain gen check test test-long test-torch test-serve test-ray test-editor vscode test-vscode test-optimum test-netron test-trace torch-page test-export test-playground test-targets docs playground fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
+.PHONY: help setup run retrain gen check test test-long test-torch test-serve test-ray test-editor vscode test-vscode test-optimum test-netron test-trace torch-page test-export test-playground test-docs test-targets docs playground fuzz programs watch show mutate lint types bench bench-memory performance new-op clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -162,6 +162,9 @@ torch-page: $(TORCH_VENV)/.anyshape-torch  ## the table of operators of docs/tor
 docs: $(DOCS_VENV)/.anyshape-docs  ## build the site of docs/ in build/site, in an environment of its own; a minute
 	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --quiet --config-file website/mkdocs.yml
 	@echo "python3 -m http.server --directory build/site    # serves it; search needs a server"
+
+test-docs: docs $(STAMP)  ## every page of the site in a headless chromium, if it is here, in wide and narrow windows, light and dark; six minutes
+	ANYSHAPE_SITE=$(abspath build/site) $(BIN)/python -m pytest tests/docs/test_site_in_browser.py
 
 playground: $(STAMP)  ## build a page in build/playground on which one edits an op and sees what follows from it; npm fetches Pyodide
 	$(BIN)/python -m website.playground.build build/playground

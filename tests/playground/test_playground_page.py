@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from anyshape_testing.exports.javascript import command
-from tests.playground.browser import Page, opened
+from tests.browser import Page, opened
 from tests.playground.conftest import Ask
 
 FOLDER = os.environ.get("ANYSHAPE_PLAYGROUND", "")

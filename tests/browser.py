@@ -20,6 +20,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from urllib.parse import urljoin
 
 from anyshape_testing.exports.javascript import command
 
@@ -49,7 +50,13 @@ class Page:
         self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.send(f"{domain}.enable")
+        self._address = address
         self.send("Page.navigate", url=address)
+
+    def go(self, page: str) -> None:
+        """Opens another page of the folder, and waits until it is there with all that it asks for."""
+        self.send("Page.navigate", url=urljoin(self._address, f"/{page}"))
+        self.wait(f"document.readyState === 'complete' && location.pathname === {f'/{page}'!r}")
 
     def send(self, method: str, **params: Any) -> dict[str, Any]:
         """Calls a method of the protocol, and waits for its result."""
@@ -114,13 +121,17 @@ class Page:
         """Types text into what has the focus, over what is selected there."""
         self.send("Input.insertText", text=text)
 
-    def picture(self, path: Path, width: int, height: int, dark: bool = False) -> None:
-        """Writes what the page looks like in a window of that size."""
+    def show(self, width: int, height: int, dark: bool = False) -> None:
+        """Shows the page, and those after it, in a window of that size."""
         self.send(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
+
+    def picture(self, path: Path, width: int, height: int, dark: bool = False) -> None:
+        """Writes what the page looks like in a window of that size."""
+        self.show(width, height, dark)
         time.sleep(0.5)
         data = self.send("Page.captureScreenshot", captureBeyondViewport=False)["data"]
         path.write_bytes(base64.b64decode(data))
