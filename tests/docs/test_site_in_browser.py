@@ -33,7 +33,7 @@ SEEN = """({
 def faults(folder: Path, pages: Sequence[str], window: tuple[int, int, bool]) -> list[str]:
     """Opens each page, and says what is wrong with it, or with where its links lead."""
     seen: dict[str, Any] = {}
-    found: list[str] = []
+    wrong: list[str] = []
     with opened(folder) as page:
         page.show(*window)
         for name in pages:
@@ -41,8 +41,8 @@ def faults(folder: Path, pages: Sequence[str], window: tuple[int, int, bool]) ->
             page.asked.clear()
             page.go(name)
             seen[name] = page.value(SEEN)
-            found += [f"{name}: {fault}" for fault in of_page(seen[name], page)]
-    return found + [f"{name}: {fault}" for name in pages for fault in dead_links(folder, seen[name]["links"], seen)]
+            wrong += [f"{name}: {fault}" for fault in of_page(seen[name], page)]
+    return wrong + [f"{name}: {fault}" for name in pages for fault in dead_links(folder, seen[name]["links"], seen)]
 
 
 def of_page(seen: dict[str, Any], page: Page) -> Iterator[str]:
@@ -97,7 +97,7 @@ def test_what_is_wrong_with_a_page_is_found(tmp_path: Path) -> None:
     names = [f"bad{k}.html" for k in range(len(BAD))]
     for name, content in zip(names, BAD, strict=True):
         (tmp_path / name).write_text(GOOD.format(content))
-    found = faults(tmp_path, ["index.html", *names], WINDOWS["narrow and dark"])
-    assert not [f for f in found if f.startswith("index.html")]
+    wrong = faults(tmp_path, ["index.html", *names], WINDOWS["narrow and dark"])
+    assert not [f for f in wrong if f.startswith("index.html")]
     for name, fault in zip(names, BAD.values(), strict=True):
-        assert any(f.startswith(name) and fault in f for f in found), (name, fault, found)
+        assert any(f.startswith(name) and fault in f for f in wrong), (name, fault, wrong)
