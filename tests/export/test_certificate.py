@@ -48,6 +48,13 @@ def windows() -> Function:
     return anyshape.function([x, w], ops.depth_to_space(ops.conv(x, w, strides=[2, 1], pads=[1, 0, 1, 0]), 2))
 
 
+def walks() -> Function:
+    """A recurrence of which only the last position is read: the read of it is a step of the recurrence."""
+    types = {"x": "f32[n, f]", "link": "i32[m, 2]", "bound": "f32[m, 2]", "first": "i64[t]", "value": "f32[m, c]"}
+    inputs = [anyshape.input(name, t) for name, t in {**types, "level": "i64[d]"}.items()]
+    return anyshape.function(inputs, ops.tree_sums(*inputs))
+
+
 @cache
 def text_of(make: Callable[[], Function]) -> str:
     return exported(make()).files()["model.certificate.json"].decode()
@@ -69,6 +76,16 @@ def test_a_second_solver_accepts_what_certificates_say(make: Callable[[], Functi
     judgement = judged(json.loads(text_of(make)))
     assert judgement.holds and not judgement.notes, judgement.notes
     assert sum(judgement.bounds.values()) > 8
+
+
+def test_a_position_of_a_recurrence_is_the_variable_of_a_loop() -> None:
+    certificate = json.loads(text_of(walks))
+    assert judged(certificate).holds
+    last = next(
+        a for k in kernels(certificate) for a in k["accesses"] if a["tensor"] == "next" and len(set(a["loops"])) > 2
+    )
+    last["loops"] = last["loops"][:2]
+    assert not judged(certificate).holds
 
 
 @pytest.mark.parametrize("op", [n for n in register("anyshape_ops") if is_sampled(n)])

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from anyshape import dims
 from anyshape.dims import Cond, Dim, Size
-from anyshape.equations import Compaction, Equation, Run, Sorting
+from anyshape.equations import Compaction, Equation, RecurrenceStep, Run, Sorting
 from anyshape.equations.expr import Apply, Expr, Read, Reduce, Tensor, Var
 from anyshape.equations.program import Action, Each, Leave, Let, Order, Put, When
 from anyshape.vm.export.access_terms import AccessTerms
@@ -85,7 +85,7 @@ class _Collection:
         if isinstance(q.form, Run):
             yield from self._steps(q.form.program.actions, _AccessScope())
             return
-        along = (q.form.along,) if isinstance(q.form, (Compaction, Sorting)) else ()
+        along = (q.form.along,) if isinstance(q.form, (Compaction, Sorting, RecurrenceStep)) else ()
         scope = self._with(_AccessScope(), (*q.variables, *q.over, *along))
         if q.where is not None:
             yield from self._visit(q.where, scope)
