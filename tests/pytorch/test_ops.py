@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from anyshape.errors import AnyshapeError, UnsupportedError
+from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
 from anyshape.frontends.torch.dtypes import ELEMENT_TYPES, array_of, torch_of_dtype
 from anyshape.torch import ops
 from anyshape.torch.schema import as_passed
@@ -22,6 +22,8 @@ from anyshape_testing.process.profile import LONG
 from tests.pytorch.op_calls import PROPERTIES, calls, finite, flat, floats_of, on_floats, run, wide
 
 NO_GRADIENT = r"no gradient of .*\(specs/\w+\.yaml:\d+\)"
+OUTSIDE = r"index .* is out of range for axis"
+"""How an op refuses random floats in place of those that decide what it reads"""
 CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 CLASSES = [name for name in ops.OPERATORS if SPEAKS_OF["smooth_op"](PROPERTIES[name]) is None]
 """Ops with a gradient in f64"""
@@ -138,6 +140,9 @@ def test_gradients_are_limits_of_differences(name: str) -> None:
         except UnsupportedError as e:
             assert re.search(NO_GRADIENT, str(e)), e
             continue
+        except ShapeError as e:
+            assert re.search(OUTSIDE, str(e)), e
+            continue
 
         if not all(t.numel() for t in [*floats_of(floats), *floats_of([run(name, floats)])]) or not floats_of(floats):
             continue  # there is no slope to compare
@@ -147,6 +152,18 @@ def test_gradients_are_limits_of_differences(name: str) -> None:
             return tuple(floats_of([run(name, on_floats(args, lambda _: next(remaining)))]))
 
         assert torch.autograd.gradcheck(of_floats, floats_of(floats), fast_mode=True)
+
+
+def test_random_floats_that_decide_what_is_read() -> None:
+    """A tree that its bounds lead through: with others a leaf is none of them. Floats of other ops decide no index."""
+    with pytest.raises(ShapeError, match=OUTSIDE):
+        for _, args in (c for c in calls("tree_sums") if c[0].error is None):
+            finite("tree_sums", wide(args), gradients=True)
+    (_, args), *_ = held("gather")
+    finite("gather", wide(args), gradients=True)
+    with pytest.raises(ShapeError) as refusal:
+        run("matmul", [torch.ones(2, 3), torch.ones(4, 5)])
+    assert not re.search(OUTSIDE, str(refusal.value))
 
 
 @pytest.mark.parametrize("name", ops.OPERATORS)
