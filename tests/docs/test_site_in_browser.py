@@ -24,7 +24,6 @@ WINDOWS = {"wide and light": (1400, 1000, False), "narrow and dark": (390, 800, 
 SEEN = """({
     width: document.documentElement.scrollWidth - innerWidth,
     empty: [...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src),
-    dark: getComputedStyle(document.body).backgroundColor,
     links: [...document.querySelectorAll('a[href]')].map(a => a.href),
     ids: [...document.querySelectorAll('[id], a[name]')].map(e => e.id || e.name),
 })"""
