@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -14,16 +15,24 @@ from anyshape.lower import gemm, host_target
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import Loaded, compile_module
 from anyshape.lower.llvm.types import I32, I64, PTR, Type, const
+from anyshape.lower.target import Target
 
 Array = NDArray[Any]
 SCALARS = ("m", "n", "k", "am", "ak", "bk", "bn", "batches", "a1", "b1", "c1")
 """Sizes, steps of rows and columns of both operands, how many batches there are, and steps between these."""
 
 
+def target_at(level: str) -> Target:
+    """This machine at a level of instructions; `slow pairs`: as one whose multiply-adds of f32 are faster than those of pairs."""
+    if level == "slow pairs":
+        return replace(host_target().without_tiles, slow_pairs=True)
+    return host_target().limited(level)
+
+
 @cache
 def contraction(level: str, element: Type, *, prepacked: bool = False, batched: bool = True, **more: Any) -> Loaded:
     """The kernel for a level of instructions; `more`: what else its specification says."""
-    module = Module(host_target().limited(level))
+    module = Module(target_at(level))
     with module.kernel("contract") as f:
         scalars, buffers, scratch, part, nparts = f.args
         s = {name: f.load(scalars, I64, at) for at, name in enumerate(SCALARS)}

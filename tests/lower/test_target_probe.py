@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from anyshape.disk_cache import DiskCache
-from anyshape.lower.gemm import reload_probe
+from anyshape.lower.gemm import pair_probe, reload_probe
 from anyshape.lower.gemm.microkernels import FULL, emit_kernel
+from anyshape.lower.gemm.pairs import Pairs
 from anyshape.lower.gemm.tiles import tiles_for
 from anyshape.lower.llvm import target_probe
 from anyshape.lower.llvm.builder import Module
@@ -28,7 +29,8 @@ AVX512 = "+avx2,+fma,+f16c,+avx512f,+avx512vl,+avx512bw,+avx512dq"
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Empties every cache of answers."""
     monkeypatch.setattr(target_probe, "disk_cache", lambda: DiskCache(tmp_path))
-    for cached in (target_probe.gathers, target_probe.measured_multiply_adds, reload_probe.measured_reloads):
+    measured = target_probe.measured_multiply_adds, reload_probe.measured_reloads, pair_probe.measured_slow_pairs
+    for cached in (target_probe.gathers, *measured):
         cached.cache_clear()
 
 
@@ -69,6 +71,22 @@ def test_factors_are_loaded_again_where_that_is_faster(
 ) -> None:
     monkeypatch.setattr(reload_probe, "least", lambda calls, rounds: [call() and s for call, s in zip(calls, seconds)])
     assert reload_probe.measured_reloads(host_target()) == reloads
+
+
+@pytest.mark.usefixtures("empty")
+@pytest.mark.skipif(not host_target().pairs, reason="the host has no products of pairs")
+@pytest.mark.parametrize(("seconds", "are_slow"), [((1.0, 4.0), True), ((1.0, 2.0), True), ((1.0, 1.0), False)])
+def test_pairs_are_multiplied_where_that_is_faster(
+    seconds: tuple[float, float], are_slow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pair_probe, "least", lambda calls, rounds: [(call(), s)[1] for call, s in zip(calls, seconds)])
+    assert pair_probe.measured_slow_pairs(host_target().without_tiles) is are_slow
+    monkeypatch.setattr(pair_probe, "measured_slow_pairs", lambda target: are_slow)
+    vectors = host_target.__wrapped__().without_tiles
+    assert vectors.multiplies_pairs is not are_slow
+    assert Pairs().per(vectors) == (1 if are_slow else 2)
+    assert Pairs().stored_b(vectors) == (BF16 if are_slow else None)
+    assert vectors.limited("amx").multiplies_pairs, "matrix tiles multiply pairs, whatever vectors do"
 
 
 @pytest.mark.parametrize("stored", [F16, BF16])

@@ -31,7 +31,7 @@ from anyshape_testing.process.profile import LONG
 
 RNG = np.random.default_rng(3)
 SUMS, NEIGHBOUR = 2e-6, 1e-3
-LEVELS = ("host", "amx", "avx2", "sse")
+LEVELS = ("host", "amx", "avx512f", "avx2", "sse")
 TABLE = "anyshape_gemm_pairs_kernels"
 
 

@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from anyshape.lower import gemm, host_target
+from anyshape.lower import gemm
 from anyshape.lower.gemm.pairs import Pairs
 from anyshape.lower.llvm.types import F32
-from tests.lower.contraction_kernels import contraction, run_parts
+from tests.lower.contraction_kernels import contraction, run_parts, target_at
 from tests.lower.forbidden import before_forbidden_memory
 
 Array = NDArray[Any]
-LEVELS = ("amx", "avx512", "avx2", "sse")
+LEVELS = ("amx", "avx512", "slow pairs", "avx512f", "avx2", "sse")
 STEP, LEAST = 2.0**-24, 2.0**-126
 
 
@@ -31,7 +31,7 @@ def contract(a: Array, b: Array, level: str, prepacked: bool, nparts: int = 1) -
 
 def contracted(a: Array, b: Array, level: str, prepacked: bool, nparts: int = 1) -> tuple[Array, int]:
     """The product, and how many bytes of scratch the last part wrote."""
-    target = host_target().limited(level)
+    target = target_at(level)
     tiles = gemm.tiles_for(target, F32)
     batches, m, k = a.shape
     n, words = b.shape[-1], gemm.panel_steps(Pairs(), target, k)
@@ -159,7 +159,7 @@ def test_few_rows_and_adjacent_columns(level: str, way_a: int) -> None:
 def test_few_rows_are_multiplied_in_place(level: str) -> None:
     """Scratch has less than the columns take as words, which more rows pack, and few rows of columns that are adjacent in no direction."""
     n, k = 100, 64
-    columns = n * 4 * (k // Pairs().per(host_target().limited(level)))
+    columns = n * 4 * (k // Pairs().per(target_at(level)))
     for way_b, m, packs in (
         (0, 1, False),
         (0, 4, False),
@@ -175,7 +175,7 @@ def test_few_rows_are_multiplied_in_place(level: str) -> None:
 
 @pytest.mark.parametrize("m", [1, 4, 8])
 def test_strips_longer_than_half_of_the_first_cache(m: int) -> None:
-    columns = host_target().l1_bytes // 4 + 19
+    columns = target_at("avx512").l1_bytes // 4 + 19
     a, b = drawn(1, m, 5), drawn(1, 5, columns)
     assert within(contract(laid(a, 0), laid(b, 0), "avx512", False), rounded(a), rounded(b))
 

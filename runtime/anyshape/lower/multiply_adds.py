@@ -61,7 +61,7 @@ def _of_product(p: Product, target: Target) -> MultiplyAdd:
     are_few = tiles is None or (isinstance(rows, int) and rows < tiles.least_rows)
     by_tiles = by_matrix_tiles(p.words, target) and not are_few
     match p.words:
-        case Pairs():
+        case Pairs() if target.multiplies_pairs:
             return "bf16 tiles" if by_tiles else "bf16"
         case Codes():
             return "i8 tiles" if by_tiles else "i8"

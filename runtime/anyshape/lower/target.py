@@ -57,8 +57,8 @@ class Target:
     `vector_bytes` is the widest vector worth using, `vector_registers` how many of them there are; `fma` says that
     a fused multiply-add is one instruction, `masks` that masked loads and stores are, `scalef` that AVX-512's
     multiplication by a power of two is there; `f16` that there are instructions between f16 and f32; `dots` that products of four bytes,
-    one with a sign and one without, are added up by one; `pairs` that products of two bf16 are; `permutes_bytes` that one picks any bytes
-    of two vectors of 64. `line_bytes` come from memory together. `matrix_tiles` are those that this process may use.
+    one with a sign and one without, are added up by one; `pairs` that products of two bf16 are, `slow_pairs` that multiply-adds of f32
+    multiply as many numbers in less time than these; `permutes_bytes` that one picks any bytes of two vectors of 64. `line_bytes` come from memory together. `matrix_tiles` are those that this process may use.
     """
 
     triple: str
@@ -75,6 +75,7 @@ class Target:
     f16: bool = False
     dots: bool = False
     pairs: bool = False
+    slow_pairs: bool = False
     permutes_bytes: bool = False
     line_bytes: int = _LINE
     matrix_tiles: MatrixTiles | None = None
@@ -85,6 +86,11 @@ class Target:
     def without_tiles(self) -> Target:
         """This processor without its matrix tiles: what was measured of vectors holds for both."""
         return self if self.matrix_tiles is None else replace(self, matrix_tiles=None)
+
+    @property
+    def multiplies_pairs(self) -> bool:
+        """Whether products of bf16 are multiplied as pairs: by matrix tiles, or by vectors where these are faster than those of f32."""
+        return self.pairs and (not self.slow_pairs or (self.matrix_tiles is not None and self.matrix_tiles.pairs))
 
     @property
     def extremes_u64(self) -> bool:
@@ -135,8 +141,9 @@ class Target:
         return max(1, self.vector_bytes // element_bytes)
 
     def limited(self, level: str) -> Target:
-        """Returns this machine with fewer of its instructions: `avx512` (as it is, but for matrix tiles), `avxvnni` (AVX2 with dot products
-        of bytes), `avx2` or `sse`; `amx` is this machine with matrix tiles, emulated if it has none. For tests and comparisons."""
+        """Returns this machine with fewer of its instructions: `avx512` (as it is, but for matrix tiles), `avx512f` (AVX-512 as
+        its first server processors had it, with no products of bytes or of bf16), `avxvnni` (AVX2 with dot products of bytes), `avx2` or
+        `sse`; `amx` is this machine with matrix tiles, emulated if it has none. For tests and comparisons."""
         if not self.triple.startswith("x86_64"):
             return self
         if level == "amx":
@@ -145,6 +152,12 @@ class Target:
             return self.without_tiles
         on = [f[1:] for f in self.features.split(",") if f.startswith("+")]
         off = [f for f in on if f.startswith(("avx512", "avx10", "amx"))]
+        if level == "avx512f":
+            off = [f for f in off if f not in (*_AVX512, "avx512cd")]
+            features = self.features + "".join(f",-{f}" for f in off)
+            return replace(
+                self, features=features, dots=False, pairs=False, slow_pairs=False, permutes_bytes=False, matrix_tiles=None
+            )
         dots = level == "avxvnni" and "avxvnni" in on
         if not dots:
             off += [f for f in on if f.startswith("avxvnni")]
@@ -157,6 +170,7 @@ class Target:
             scalef=False,
             dots=dots,
             pairs=False,
+            slow_pairs=False,
             permutes_bytes=False,
             matrix_tiles=None,
         )
@@ -288,7 +302,7 @@ def host_target() -> Target:
     names = binding.get_host_cpu_features()
     vector_bytes, registers, fma, masks, scalef = vector_unit(triple, dict(names))
     sizes, tiles = _cache_bytes(), tiles_of(vector_bytes, dict(names))
-    return Target(
+    described = Target(
         triple=triple,
         cpu=binding.get_host_cpu_name(),
         features=names.flatten(),
@@ -307,3 +321,12 @@ def host_target() -> Target:
         line_bytes=_line_bytes(),
         matrix_tiles=tiles if tiles is not None and tiles_permitted() else None,
     )
+    return replace(described, slow_pairs=described.pairs and _are_pairs_slow(described))
+
+
+def _are_pairs_slow(target: Target) -> bool:
+    """Whether the host is known to multiply pairs of bf16 more slowly than f32. It is part of the target, and so of every key in caches
+    and of saved files, since it decides how constants are packed."""
+    from anyshape.lower.gemm.pair_probe import measured_slow_pairs  # which asks what is described here
+
+    return measured_slow_pairs(target.without_tiles)

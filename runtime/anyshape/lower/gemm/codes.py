@@ -74,6 +74,9 @@ class Codes:
     def tiles(self, target: Target) -> TileNames | None:
         return tiled(self.a) if target.matrix_tiles is not None and target.matrix_tiles.dots else None
 
+    def stored_b(self, target: Target) -> Type | None:
+        return None
+
     def prepacked(self, array: npt.NDArray[Any], tiles: Tiles, target: Target) -> npt.NDArray[Any]:
         raw = array.view(np.uint8) ^ np.uint8(SIGN) if self.b.flips else array.view(np.uint8)
         codes = raw.view(np.uint8 if self.b.unsigned else np.int8)

@@ -20,7 +20,7 @@ def packers_of(spec: ContractionSpec) -> tuple[str, str]:
     """The packers of A and B."""
     if spec.words is not None:
         return spec.words.packers
-    return pack_name(spec.a_stored or spec.element, spec.element), pack_name(spec.b_stored or spec.element)
+    return spec.a_packer or pack_name(spec.a_stored or spec.element, spec.element), pack_name(spec.b_stored or spec.element)
 
 
 class ContractionContext:
@@ -104,4 +104,6 @@ class ContractionContext:
     @property
     def reads_a(self) -> bool:
         """Whether A may be read in place."""
-        return self.spec.words is None or self.spec.words.reads_a(self.f.target)
+        if self.spec.words is not None:
+            return self.spec.words.reads_a(self.f.target)
+        return self.spec.a_packer is None

@@ -61,7 +61,7 @@ def emit_contraction(
 ) -> None:
     """Emit the contraction at the current point of `f`. `scratch` is private to the part. `poll` is emitted once for each stretch of a
     block."""
-    tiles = tiles_for(f.target, spec.element)
+    tiles, spec = tiles_for(f.target, spec.element), spec.of_elements(f.target)
     if isinstance(spec.a, TapRows):
         emit_tap_rows(f, spec, spec.a, scratch, (f.i64(part), f.i64(nparts)), lambda: poll(None))
         return

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from ..llvm import half
 from ..llvm.builder import FunctionBuilder, Module
 from ..llvm.transpose import transpose
-from ..llvm.types import BF16, I8, I64, PTR, VOID, Type, Val, ValLike, const
+from ..llvm.types import I8, I64, PTR, VOID, Type, Val, ValLike, const
 from .background_packing import collecting, zeros
 from .kernel_arguments import narrowed, widened
 from .tiles import Tiles
@@ -60,7 +60,7 @@ class _Conversion:
 
     def convert(self, f: FunctionBuilder, value: Val) -> Val:
         if self.rounds:
-            return half.widen(f, half.shorten(f, value, BF16))
+            return half.through_bf16(f, value)
         return narrowed(f, value, self.to)
 
 

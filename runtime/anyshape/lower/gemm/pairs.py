@@ -57,7 +57,7 @@ class Pairs:
 
     def per(self, target: Target) -> int:
         """StoredElements of a word."""
-        return 2 if target.pairs else 1
+        return 2 if target.multiplies_pairs else 1
 
     @property
     def reads_b(self) -> bool:
@@ -67,33 +67,27 @@ class Pairs:
         """Whether rows of words may be read in place: f32 are none yet."""
         return False
 
+    def stored_b(self, target: Target) -> Type | None:
+        """What a `Prepacked` B is in memory where words are single elements: these are widened as they are read."""
+        return BF16 if self.per(target) == 1 else None
+
     def tiles(self, target: Target) -> TileNames | None:
         return TILED if target.matrix_tiles is not None and target.matrix_tiles.pairs else None
 
     def prepacked(self, array: npt.NDArray[Any], tiles: Tiles, target: Target) -> npt.NDArray[Any]:
         narrow, per = array.astype(ml_dtypes.bfloat16), self.per(target)
         if per == 1:
-            return prepack_b(narrow.astype(np.float32), tiles)
+            return prepack_b(narrow, tiles)
         steps = panel_steps(self, target, array.shape[-2])
         return word_panels(narrow.view(np.int16), tiles.columns, per, steps).view(np.float32)
 
 
 def multiply_add_pairs(f: FunctionBuilder, a: Val, b: Val, total: Val) -> Val:
     """Adds the products of the elements of two words to each lane."""
-    if not f.target.pairs:
+    if not f.target.multiplies_pairs:
         return multiply_add(f, a, b, total)
     words = [f.bitcast(x, I32.vector(total.type.lanes)) for x in (a, b)]
     return f.call_intrinsic(f"llvm.x86.avx512bf16.dpbf16ps.{total.type.lanes * 32}", total.type, [total, *words])
-
-
-def rounded(f: FunctionBuilder, a: Val) -> Val:
-    """An f32 rounded to bf16, as f32."""
-    return half.widen(f, half.shorten(f, a, BF16.vector(a.type.lanes)))
-
-
-def narrow(f: FunctionBuilder, a: Val) -> Val:
-    """A vector of f32 as bf16, where the processor has pairs of these."""
-    return f.call_intrinsic("llvm.x86.avx512bf16.cvtneps2bf16.512", I16.vector(a.type.lanes), [a])
 
 
 def narrow_pair(f: FunctionBuilder, low: Val, high: Val) -> Val:
@@ -131,7 +125,7 @@ class RoundedAlongK(StoredElements):
     """Rounded f32 of both operands, read from memory."""
 
     def read(self, f: FunctionBuilder, at: Val, index: Val, of_b: bool, masks: Sequence[Val | None]) -> Val:
-        return rounded(f, super().read(f, at, index, of_b, masks))
+        return half.through_bf16(f, super().read(f, at, index, of_b, masks))
 
 
 @dataclass(frozen=True)
@@ -167,17 +161,17 @@ class RoundedRows(StoredRows):
         return True
 
     def columns(self, f: FunctionBuilder, rows: Sequence[Val]) -> Val:
-        return rounded(f, super().columns(f, rows))
+        return half.through_bf16(f, super().columns(f, rows))
 
 
 def strip_operands(target: Target) -> StripOperands:
     """How few rows are multiplied by adjacent columns."""
-    return PairedRows() if target.pairs else RoundedRows(F32, F32)
+    return PairedRows() if target.multiplies_pairs else RoundedRows(F32, F32)
 
 
 def dot_operands(target: Target, lanes: int) -> DotOperands:
     """How few rows are multiplied by columns that are contiguous along k."""
-    return PairsAlongK(lanes) if target.pairs else RoundedAlongK(F32, F32, lanes)
+    return PairsAlongK(lanes) if target.multiplies_pairs else RoundedAlongK(F32, F32, lanes)
 
 
 def _read_words(f: FunctionBuilder, at: Val, index: Val, lanes: int, masks: Sequence[Val | None]) -> Val:
@@ -189,7 +183,7 @@ def _read_words(f: FunctionBuilder, at: Val, index: Val, lanes: int, masks: Sequ
 
 def emit_pack_pairs(module: Module, tiles: Tiles) -> None:
     """Emits the exported packer: like that of f32, but that steps of the result are words."""
-    if not module.target.pairs:
+    if not module.target.multiplies_pairs:
         emit_pack(module, tiles, rounded_as=PACK)
         return
     emit_packer(module, PACK, tiles.lanes, F32, F32, (_along_k, _along_rows, _any))

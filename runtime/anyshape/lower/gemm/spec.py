@@ -7,7 +7,7 @@ count elements. Each kind of operand has a class here; `driver` emits the loops.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..llvm.builder import FunctionBuilder
 from ..llvm.types import Type, Val, ValLike
@@ -165,6 +165,9 @@ class ContractionSpec:
     words: OperandWords | None = None
     """What is multiplied in place of elements: words of bytes where `element` is i32, of bf16 where it is f32. Strides count what is in
     memory then, but those of a `Prepacked` B words."""
+    a_packer: str | None = None
+    """The packer of a `Strided` A, which is always packed then, if it is another one than that of its elements."""
+
     together: int = 1
     """Vectors of a row that the epilogue takes at once: as many as make a line of the cache where they are stored."""
 
@@ -178,6 +181,13 @@ class ContractionSpec:
         if isinstance(self.b, Strided):
             return self.b.panels is None and (self.words is not None or self.b.inner != 1)
         return isinstance(self.b, Packed)
+
+    def of_elements(self, target: Target) -> ContractionSpec:
+        """The same product without words where these are single elements of a `Prepacked` B: kernels widen them as they read them."""
+        stored = self.words.stored_b(target) if self.words is not None and isinstance(self.b, Prepacked) else None
+        if self.words is None or stored is None:
+            return self
+        return replace(self, words=None, b_stored=stored, a_packer=self.words.packers[0])
 
     def widens_b(self, target: Target) -> bool:
         """Whether B may be widened for several tiles at once, and so needs scratch: kernels that take factors from memory widen without

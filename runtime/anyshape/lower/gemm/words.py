@@ -42,6 +42,9 @@ class OperandWords(Protocol):
     def reads_a(self, target: Target) -> bool:
         """Whether rows of A that are whole words may be read in place."""
 
+    def stored_b(self, target: Target) -> Type | None:
+        """What a `Prepacked` B is in memory, if it is elements that are widened as they are read, and no words."""
+
     def tiles(self, target: Target) -> TileNames | None:
         """What multiplies by matrix tiles, if the target has these for such words."""
 

@@ -23,6 +23,8 @@ _LEAST = 113 << 23
 _TOO_LARGE = (127 + 16) << 23
 _UNIT = ((127 - 15) + (23 - 10) + 1) << 23
 """An f32 whose last bit is worth what the last bit of a subnormal f16 is."""
+_NARROWED = 16
+"""Lanes that AVX512-BF16 rounds to bf16 by one instruction."""
 
 
 def widen(f: FunctionBuilder, a: Val) -> Val:
@@ -86,6 +88,18 @@ def shorten(f: FunctionBuilder, a: Val, to: Type) -> Val:
     bits = f.bitcast(a, I32.vector(a.type.lanes))
     half = _to_bf16(f, bits) if to.scalar == BF16 else _to_f16(f, bits)
     return f.bitcast(f.convert("trunc", half, I16), to.scalar.vector(a.type.lanes))
+
+
+def through_bf16(f: FunctionBuilder, a: Val) -> Val:
+    """An f32 rounded to bf16, as f32. The instruction for vectors takes numbers below 2^-126 for 0, as products of pairs do."""
+    if f.target.pairs and a.type.lanes == _NARROWED:
+        return widen(f, f.bitcast(narrow(f, a), BF16.vector(_NARROWED)))
+    return widen(f, shorten(f, a, BF16.vector(a.type.lanes)))
+
+
+def narrow(f: FunctionBuilder, a: Val) -> Val:
+    """A vector of f32 as the bits of bf16, where the processor has pairs of these."""
+    return f.call_intrinsic("llvm.x86.avx512bf16.cvtneps2bf16.512", I16.vector(a.type.lanes), [a])
 
 
 def _to_bf16(f: FunctionBuilder, bits: Val) -> Val:

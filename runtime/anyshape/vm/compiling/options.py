@@ -28,7 +28,7 @@ Stage = Literal["graph", "schedule", "program", "llvm", "asm"]
 Kernels = Literal["native", "interpret"]
 LoopName = Literal["native", "python"]
 ExecutorName = Literal["vm", "graph"]
-TargetName = Literal["host", "amx", "avx512", "avxvnni", "avx2", "sse"]
+TargetName = Literal["host", "amx", "avx512", "avx512f", "avxvnni", "avx2", "sse"]
 STAGES, KERNELS, LOOPS, EXECUTORS, TARGETS = map(get_args, (Stage, Kernels, LoopName, ExecutorName, TargetName))
 
 

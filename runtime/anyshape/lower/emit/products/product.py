@@ -70,6 +70,8 @@ class _ProductEmission:
             else self.element
             for x in (p.a, p.b)
         )
+        if p.words is not None and p.constant is not None:
+            self.b_type = p.words.stored_b(ctx.f.target) or self.b_type
         self.operands = OperandCode(ctx, p)
         self.epilogue = ProductEpilogue(ctx, p, self.tiles.lanes)
 
@@ -280,7 +282,7 @@ class _ProductEmission:
             b_stored=self.b_type,
             together=self.together,
             words=p.words,
-        )
+        ).of_elements(ctx.f.target)
 
     @property
     def together(self) -> int:

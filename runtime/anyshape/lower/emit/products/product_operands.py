@@ -23,6 +23,7 @@ from anyshape.lower.emit.windowed.copies import fill
 from anyshape.lower.emit.windowed.taps import all_inside, are_few, at_taps, tap_bounds
 from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, walk
 from anyshape.lower.ir.stores import Store
+from anyshape.lower.llvm import half
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import F32, I1, I8, I16, I32, I64, Type, Val, const
 from anyshape.lower.schedule.products import ComputedColumns, GatheredRows, Product, WindowColumns, WindowRows
@@ -290,15 +291,15 @@ class OperandCode:
 
     def _as_packed(self, value: Val) -> Val:
         """An element as a word of its own has it."""
-        return value if self.p.words is None else gemm.rounded(self.ctx.f, value)
+        return value if self.p.words is None else half.through_bf16(self.ctx.f, value)
 
     def _put_half(self, value: Val, step: Val, at: Val) -> None:
         """Stores elements of a step of k as the halves of words that it is: the first halves, with nothing in the second ones, or these."""
         f, lanes = self.ctx.f, value.type.lanes
         is_second = f.compare("ne", f.and_(step, 1), 0)
-        half = f.convert("zext", gemm.narrow(f, value), I32)
-        first = f.select(is_second, f.load(at, I32.vector(lanes)), const(half.type, 0))
-        f.store(f.or_(first, f.select(is_second, f.shl(half, 16), half)), at)
+        bits = f.convert("zext", half.narrow(f, value), I32)
+        first = f.select(is_second, f.load(at, I32.vector(lanes)), const(bits.type, 0))
+        f.store(f.or_(first, f.select(is_second, f.shl(bits, 16), bits)), at)
 
     def _gather(
         self, a: GatheredRows, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, pitch: Val, to: Val
@@ -324,7 +325,7 @@ class OperandCode:
                 if p.codes is not None:
                     value = gemm.digits(f, value, p.codes.a)
                 else:
-                    value = gemm.narrow(f, value) if element is I16 else self._as_packed(value)
+                    value = half.narrow(f, value) if element is I16 else self._as_packed(value)
                 f.store(value, at)
 
         with in_batch(ctx, p, tile), ctx.levels.loop(0, count, 1) as iteration:
