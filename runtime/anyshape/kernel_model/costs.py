@@ -53,3 +53,7 @@ _PLAIN = Cost()
 
 def cost_of(operation: str) -> Cost:
     return OPERATIONS.get(operation, _PLAIN)
+
+
+CYCLES_PER_PART = 10_000
+"""Cycles that a part has at least, some 2.5 us: more than fork and join cost between threads that are awake."""

@@ -161,7 +161,8 @@ class Kernel:
     `schedule` names the forms that were used, for counters; `imports` are symbols of the micro-kernel library. `reusable`: (output, input)
     positions that may be the same memory if they have one size, one input for one output; `overwrites`: if they have one shape. `work`:
     rough cycles of all parts together; 0 if the first part does everything. `pieces`: at most how many parts have work, if that is few.
-    `polls`: the kernel itself tests whether it is to stop; any other is run in more parts if it takes long.
+    `polls`: the kernel itself tests whether it is to stop; any other is run in more parts if it takes long. `shares`: run in one part, it
+    shares some of its steps over the pool itself.
     """
 
     symbol: str
@@ -178,6 +179,7 @@ class Kernel:
     work: Size = 0
     pieces: Size | None = None
     polls: bool = False
+    shares: bool = False
 
     @property
     def text(self) -> str:

@@ -7,6 +7,7 @@ programs depends on them.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -14,9 +15,9 @@ import numpy as np
 from anyshape.lower.gemm.codes import multiply_add_words, per_word
 from anyshape.lower.gemm.pairs import Pairs, multiply_add_pairs
 from anyshape.lower.llvm import matrix_tiles, target_probe
-from anyshape.lower.llvm.builder import FunctionBuilder, Module
+from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.target_probe import kept_number, least, multiply_adds_calls
-from anyshape.lower.llvm.types import F32, F64, I32, I64, PTR, VOID, Type, Val, const
+from anyshape.lower.llvm.types import F32, F64, I32, I64, PTR, VOID, Type, const
 from anyshape.lower.multiply_adds import MultiplyAdd
 from anyshape.lower.target import Target, host_target
 

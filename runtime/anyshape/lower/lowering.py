@@ -91,8 +91,9 @@ def _lowered(group: Group, schedule: KernelSchedule, target: Target) -> Kernel:
         reusable=pairs.by_size,
         overwrites=pairs.by_shape,
         work=schedule.work(lanes, target),
-        pieces=schedule.pieces,
+        pieces=schedule.pieces(lanes, target),
         polls=schedule.polls,
+        shares=ctx.parts.shares,
     )
 
 

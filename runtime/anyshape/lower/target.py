@@ -54,11 +54,12 @@ class MatrixTiles:
 class Target:
     """A processor to generate code for.
 
-    `vector_bytes` is the widest vector worth using, `vector_registers` how many of them there are; `fma` says that
-    a fused multiply-add is one instruction, `masks` that masked loads and stores are, `scalef` that AVX-512's
-    multiplication by a power of two is there; `f16` that there are instructions between f16 and f32; `dots` that products of four bytes,
-    one with a sign and one without, are added up by one; `pairs` that products of two bf16 are, `slow_pairs` that multiply-adds of f32
-    multiply as many numbers in less time than these; `permutes_bytes` that one picks any bytes of two vectors of 64. `line_bytes` come from memory together. `matrix_tiles` are those that this process may use.
+    `vector_bytes` is the widest vector worth using, `vector_registers` how many of them there are; `fma` says that a fused multiply-add is
+    one instruction, `masks` that masked loads and stores are, `scalef` that AVX-512's multiplication by a power of two is there; `f16` that
+    there are instructions between f16 and f32; `dots` that products of four bytes, one with a sign and one without, are added up by one;
+    `pairs` that products of two bf16 are, `slow_pairs` that multiply-adds of f32 multiply as many numbers in less time than these;
+    `permutes_bytes` that one picks any bytes of two vectors of 64. `line_bytes` come from memory together. `matrix_tiles` are those that
+    this process may use.
     """
 
     triple: str
@@ -156,7 +157,13 @@ class Target:
             off = [f for f in off if f not in (*_AVX512, "avx512cd")]
             features = self.features + "".join(f",-{f}" for f in off)
             return replace(
-                self, features=features, dots=False, pairs=False, slow_pairs=False, permutes_bytes=False, matrix_tiles=None
+                self,
+                features=features,
+                dots=False,
+                pairs=False,
+                slow_pairs=False,
+                permutes_bytes=False,
+                matrix_tiles=None,
             )
         dots = level == "avxvnni" and "avxvnni" in on
         if not dots:

@@ -40,7 +40,7 @@ def emit_phases(ctx: KernelContext, schedule: KernelSchedule, panels: Mapping[Pr
     written |= {s.access.tensor for p in products for s in p.ahead}
     written |= {p.column_sums for p in products if p.column_sums is not None}
 
-    def emit(step: PhaseStep, block: OfBlock | None = None) -> None:
+    def emit(ctx: KernelContext, step: PhaseStep, block: OfBlock | None = None) -> None:
         if isinstance(step, Product):
             for s in step.ahead:
                 ctx.memory.place(s.access.tensor)
@@ -76,10 +76,10 @@ def emit_phases(ctx: KernelContext, schedule: KernelSchedule, panels: Mapping[Pr
             match p:
                 case Scope():
                     with ctx.parts.undivided() if starts else nullcontext():
-                        emit(p)
+                        emit(ctx, p)
                 case Product():
                     with ctx.memory.freed(), ctx.parts.undivided() if starts else nullcontext():
-                        emit(p)
+                        emit(ctx, p)
                 case Blocked():
                     with ctx.parts.undivided() if starts else nullcontext():
                         emit_blocked(ctx, p, written, emit)

@@ -80,6 +80,10 @@ class Module:
         """Whether a function of this name is closed."""
         return any(function.name == name for function in self._functions)
 
+    def unused(self, name: str) -> str:
+        """A name for a function, with a number that no closed one of that name has."""
+        return f"{name}{sum(function.name.startswith(name) for function in self._functions)}"
+
     @contextmanager
     def kernel(self, name: str) -> Iterator[FunctionBuilder]:
         """Open a function with the ABI of kernels: `i32 (scalars, buffers, scratch, part, nparts)`, 0 is success."""

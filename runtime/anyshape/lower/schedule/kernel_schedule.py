@@ -36,6 +36,7 @@ from anyshape.lower.schedule.longer_rows import with_longer_rows
 from anyshape.lower.schedule.products import InMemory, PhaseStep, Product
 from anyshape.lower.schedule.recurrence import Recurrence, RowForm, StepForm, plan_recurrence
 from anyshape.lower.schedule.row_groups import row_groups
+from anyshape.lower.schedule.shared_steps import pieces_of, shared_products
 from anyshape.lower.schedule.tree import MOST_STORES, Scope, Usual, components, plan
 from anyshape.lower.schedule.word_dots import with_dots
 from anyshape.lower.schedule.work import cycles, cycles_of_rows, points
@@ -101,8 +102,7 @@ class KernelSchedule:
         """Whether all phases are independent loops without scratch."""
         return not self.temporaries and all(isinstance(p, Scope) for p in self.phases)
 
-    @property
-    def pieces(self) -> Size | None:
+    def pieces(self, lanes: int, target: Target) -> Size | None:
         """The most parts that have work, if that is few."""
         recurrence = next((p for p in self.phases if isinstance(p, Recurrence)), None)
         match recurrence:
@@ -111,11 +111,13 @@ class KernelSchedule:
                 return None if sort is None or self.serial else points(sort.store.variables)
             case Recurrence(form=RowForm(variables=(outermost, *_), vector=vector)) if outermost is not vector:
                 return outermost.extent
-        return points(recurrence.around) if recurrence.rows is None else recurrence.rows.all
+        if recurrence.rows is None:
+            return points(recurrence.around)
+        return pieces_of(recurrence.rows, bool(shared_products(recurrence, lanes, target)))
 
     def work(self, lanes: int, target: Target) -> Size:
         """Rough cycles of all parts together, of blocks as if they were none; 0 if the first part does everything."""
-        if self.serial or self.pieces == 1:
+        if self.serial or self.pieces(lanes, target) == 1:
             return 0
         steps: list[PhaseStep] = []
         repeated: Size = 0

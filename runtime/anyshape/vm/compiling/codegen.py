@@ -188,7 +188,7 @@ class Codegen(Emission):
         if lowered.kernel not in self.kernels:
             self.kernels.append(lowered.kernel)
         kernel = self.kernels.index(lowered.kernel)
-        if lowered.parts == 1 and lowered.slices == 1:
+        if lowered.parts == 1 and lowered.slices == 1 and not lowered.shares:
             self.note(at, step, self.liveness.outputs[at])
             self.code.emit(Op.INVOKE, kernel, scratch, scalars, tuple(buffers))
             return

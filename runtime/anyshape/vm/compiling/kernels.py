@@ -21,6 +21,7 @@ from anyshape.equations.interpret import interpret
 from anyshape.equations.refusing import Refused
 from anyshape.errors import AnyshapeError, ShapeError, VerifyError
 from anyshape.graph.value import Node, Value
+from anyshape.kernel_model.costs import CYCLES_PER_PART
 from anyshape.passes.steps import KernelStep, step_name
 from anyshape.rules.checks import located
 from anyshape.vm.compiling.options import Options
@@ -41,7 +42,7 @@ class LoweredStep:
     """A kernel and its arguments. `inputs` are tensors of the step or constants laid out at compile time; `scratch`: bytes of one part.
     `reusable`: pairs of an output and an input that may be the same memory, `overwrites`: if they have one shape. `parts`: number of
     threads that its work is worth, by the threads there are; `slices`: number of pieces that run one after the other, so that a call can
-    stop between them."""
+    stop between them. `shares`: the kernel itself shares what it does over the pool, where it runs in one part."""
 
     kernel: CallableKernel
     scalars: tuple[Size | Cond, ...]
@@ -52,12 +53,11 @@ class LoweredStep:
     overwrites: tuple[tuple[Tensor, Tensor], ...] = ()
     parts: Size = 1
     slices: Size = 1
+    shares: bool = False
 
 
 THREADS = symbol("threads()", 1, MOST_THREADS)
 """Number of threads that a kernel may use, known when it runs. No text spells a dim with this name."""
-CYCLES_PER_PART = 10_000
-"""Cycles that a part has at least, some 2.5 us: more than fork and join cost between threads that are awake."""
 
 
 def parts_worth(work: Size, pieces: Size | None = None) -> Size:
@@ -196,6 +196,7 @@ class NativeKernels:
             overwrites=tensors(kernel.overwrites),
             parts=parts_worth(kernel.work, kernel.pieces),
             slices=1 if kernel.polls else slices_worth(kernel.work, kernel.pieces),
+            shares=kernel.shares,
         )
 
     def _native(self, kernel: Any, step: KernelStep) -> NativeKernel:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,18 +124,25 @@ def _sizes(tables: Tables) -> dict[Word, int]:
     }
 
 
+class CalledByKernels(NamedTuple):
+    """Addresses of functions of the loop that kernels call."""
+
+    look: int
+    share: int
+
+
 class NativeContext:
     """The memory of one call. `words` begins with the state, its tables follow; `call` is the direct entry, if there is one."""
 
     __slots__ = (
-        "__weakref__", "_begin", "_bound", "_cancels", "_cells", "_destinations", "_dims", "_look", "_path",
+        "__weakref__", "_begin", "_bound", "_called", "_cancels", "_cells", "_destinations", "_dims", "_path",
         "_places", "_registers", "_root", "call", "callees", "regions", "state", "tables", "words"
     )  # fmt: skip
 
-    def __init__(self, tables: Tables, methods: Methods | None, look: int, root: int = 0) -> None:
-        """`look`: the address of `anyshape_look`; `root`: that of the state of the outermost call, 0 for itself."""
+    def __init__(self, tables: Tables, methods: Methods | None, called: CalledByKernels, root: int = 0) -> None:
+        """`root`: the address of the state of the outermost call, 0 for itself."""
         program = tables.program
-        self.tables, self._look, self._root = tables, look, root
+        self.tables, self._called, self._root = tables, called, root
         self.regions = [Region(k in tables.varying, k in program.roomy) for k in range(program.regions)]
         sizes = _sizes(tables)
         total = Word.COUNT + sum(sizes.values()) + sum(tables.ranks)
@@ -176,7 +183,8 @@ class NativeContext:
         words[Word.ARGUMENT_COUNT] = len(tables.program.arguments)
         words[Word.RESULT_COUNT] = len(tables.program.results)
         words[Word.THREADS] = 1
-        words[Word.CLOCK], words[Word.LOOK] = polling.ADDRESS, self._look
+        words[Word.CLOCK] = polling.ADDRESS
+        words[Word.LOOK], words[Word.SHARE] = self._called
         words[Word.ROOT] = words[Word.ASKED] = self._root or self.state
         words[Word.CANCELS] = self.state + 8 * Word.CANCELS_SEEN
         words[self._places[Word.FRAME]] = self.state + 8 * Word.LOOK
@@ -214,7 +222,7 @@ class NativeContext:
 
     def add_callee(self, number: int) -> None:
         """Makes a frame for calls of a function from here; later calls use it again."""
-        callee = NativeContext(self.tables.functions[number], None, self._look, int(self.words[Word.ROOT]))
+        callee = NativeContext(self.tables.functions[number], None, self._called, int(self.words[Word.ROOT]))
         callee.words[Word.HEAP] = self.words[Word.HEAP]
         self.callees[number] = callee
         self.words[self._places[Word.CALLEES] + number] = callee.state

@@ -23,7 +23,7 @@ from anyshape.types import TensorType
 from anyshape.vm.native.ahead import Ahead, typical_bytes
 from anyshape.vm.native.allocator import new_allocator, results_near, store_of
 from anyshape.vm.native.allocator_code import ALLOCATED, TOUCH, TOUCHED
-from anyshape.vm.native.context import NativeContext, tables_of
+from anyshape.vm.native.context import CalledByKernels, NativeContext, tables_of
 from anyshape.vm.native.growth import entry_imports, grow, instruction, known
 from anyshape.vm.native.heap import heap_imports
 from anyshape.vm.native.layout import End, Stop, Word
@@ -100,7 +100,8 @@ def _loop() -> tuple[RunLoop, Loaded]:
     from anyshape.vm.native.loop import loop_module
 
     symbols = (
-        "anyshape_run", "anyshape_forget", "anyshape_work", "anyshape_dismiss", "anyshape_look", "anyshape_tick", "anyshape_wake"
+        "anyshape_run", "anyshape_forget", "anyshape_work", "anyshape_dismiss", "anyshape_look", "anyshape_share", "anyshape_tick",
+        "anyshape_wake"
     )  # fmt: skip
     python = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in PYTHON}
     loaded = _load(loop_module, symbols, {**heap_imports(), **python, polling.SYMBOL: polling.ADDRESS})
@@ -223,7 +224,8 @@ class NativeExecutor:
             CALLS.debug("%s: the direct entry leaves a call to Python (%s)", self.program.name, End(end).name)
 
     def context(self) -> NativeContext:
-        context = known(NativeContext(self._tables, self._methods, self._loaded.address("anyshape_look")))
+        called = CalledByKernels(self._loaded.address("anyshape_look"), self._loaded.address("anyshape_share"))
+        context = known(NativeContext(self._tables, self._methods, called))
         if self._methods is not None:
             results_near(self._methods.allocator)
         if self._pool is not None:

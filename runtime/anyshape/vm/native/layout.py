@@ -45,50 +45,52 @@ class Word(IntEnum):
     ARRAY_TYPE = 18
     """Address of the type of arrays, and of None: compiled code must not hold what differs between processes."""
     NONE = 19
-    POOL = 20
+    LOOK = 20
+    """Address of the function that kernels ask whether to stop; its argument, the root, is the word ASKED. Kernels have the address of
+    this word and those behind it, up to THREADS (`lower/llvm/polling.py`)."""
+    ASKED = 21
+    SHARE = 22
+    """Address of the function that shares a function of a kernel over the pool."""
+    POOL = 23
     """Address of the pool of threads (`pool_layout`)."""
-    THREADS = 21
+    THREADS = 24
     """Number of threads that a kernel may use, 1 if the program shares none."""
-    HEAP = 22
+    HEAP = 25
     """Address of words of the heap of lists: handle of the newest object, or 0; number of objects; bytes that may be taken before the
     system is asked again. All frames share them."""
-    CALLEES = 23
+    CALLEES = 26
     """Address of the state of a call from here, or 0, per function."""
-    CALLED = 24
+    CALLED = 27
     """Address of the state of the last call from here."""
-    INSIDE = 25
+    INSIDE = 28
     """1: the call at CALLED is not over."""
-    DEPTH = 26
+    DEPTH = 29
     """Number of calls around the current one."""
-    PASS = 27
+    PASS = 30
     """Place in the state where a word of a function's arguments goes, per word."""
-    RETURNS = 28
+    RETURNS = 31
     """Address of the words that a function returns."""
-    ALLOCATOR = 29
+    ALLOCATOR = 32
     """Address of the result allocator's words (`allocator_code.py`), or 0."""
-    CLOCK = 30
+    CLOCK = 33
     """Address of the words of the clock (`ticker.py`)."""
-    ROOT = 31
+    ROOT = 34
     """Address of the state of the outermost call, from which the words below are read."""
-    STOP = 32
+    STOP = 35
     """Reason why the call is to stop, a `Stop`."""
-    DEADLINE = 33
+    DEADLINE = 36
     """Time at which the call is to stop, in nanoseconds of the monotonic clock; 0: never."""
-    SEEN = 34
+    SEEN = 37
     """Tick of the clock that the loop saw last."""
-    LOOK = 35
-    """Address of the function that kernels ask whether to stop; its argument, the root, is the word ASKED. Kernels have the address of
-    this pair."""
-    ASKED = 36
-    RAISED = 37
+    RAISED = 38
     """Exception of a signal's handler: type, value and traceback, as Python fetches them."""
-    CANCELS = 40
+    CANCELS = 41
     """Address of a word that counts how often calls of the executable were cancelled."""
-    CANCELS_SEEN = 41
+    CANCELS_SEEN = 42
     """Value of the word at CANCELS when the call began."""
-    BEGUN = 42
+    BEGUN = 43
     """1: Python began the call before it called the direct entry, which leaves STOP and CANCELS_SEEN as they are."""
-    COUNT = 43
+    COUNT = 44
 
 
 ARGUMENT_WORDS, RESULT_WORDS = 3, 3

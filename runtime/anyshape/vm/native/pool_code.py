@@ -52,7 +52,7 @@ def add_pool(module: Module) -> None:
     module.define("anyshape_dismiss", VOID, _POOL, _dismiss, internal=False)
     module.define("pool_take_parts", VOID, _WORK, _take_parts)
     module.define("pool_fork_join", I32, SHARE, _fork_join)
-    module.define("anyshape_share", I32, SHARE, _share)
+    module.define("anyshape_share", I32, SHARE, _share, internal=False)
     sliced = [a for a in SHARE if a[0] != "slice"]
     module.define("anyshape_sliced", I32, sliced, _sliced, inline=False)
     module.define("anyshape_work", VOID, _WORK, _work, internal=False)

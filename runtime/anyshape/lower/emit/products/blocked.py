@@ -20,7 +20,7 @@ from anyshape.lower.llvm.types import I64, Val, const
 from anyshape.lower.schedule.blocked import Blocked
 from anyshape.lower.schedule.products import PhaseStep, Product
 
-Emit = Callable[[PhaseStep, OfBlock | None], None]
+Emit = Callable[[KernelContext, PhaseStep, OfBlock | None], None]
 
 
 def emit_blocked(ctx: KernelContext, b: Blocked, written: frozenset[Tensor], emit: Emit) -> None:
@@ -89,7 +89,7 @@ class _BlockedEmission:
         """Emits the steps that run once for a batch; returns where operands of its products are packed."""
         for step in self.b.ahead:
             with self.ctx.levels.phase(self.written):
-                self.emit(step, None)
+                self.emit(self.ctx, step, None)
         panels: dict[Product, Val | None] = {}
         for step in self.b.all_steps:
             if isinstance(step, Product):
@@ -106,7 +106,7 @@ class _BlockedEmission:
             for step in b.steps:
                 packed = panels.get(step) if isinstance(step, Product) else None
                 with ctx.levels.phase(self.written):
-                    self.emit(step, OfBlock(b.rows, self.most, packed))
+                    self.emit(self.ctx, step, OfBlock(b.rows, self.most, packed))
 
 
 def _ceil(f: FunctionBuilder, a: Val, b: Val) -> Val:

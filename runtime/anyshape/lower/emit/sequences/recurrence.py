@@ -6,23 +6,23 @@ In: a `Recurrence`. Out: instructions. The position is a symbol like those of di
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.classify import cost
 from anyshape.lower.emit.loops.nest import nest
 from anyshape.lower.emit.products.product import OfBlock
+from anyshape.lower.emit.sequences.shared_steps import Emit, shared_steps
 from anyshape.lower.emit.sequences.streamed_rows import emit_streamed, is_streamed
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.values.levels import Iteration
 from anyshape.lower.ir.dag import Load
 from anyshape.lower.llvm.types import I1, I64, Val, const
-from anyshape.lower.schedule.products import PhaseStep
+from anyshape.lower.schedule.products import PhaseStep, Product
 from anyshape.lower.schedule.recurrence import Positions, Recurrence, RowForm, StepForm
 
-Emit = Callable[[PhaseStep, OfBlock | None], None]
 LIGHT_CYCLES = 20
 """Most cycles of a row's step with which memory decides: half of the registers then carry a row, whose parts lie in memory side by side."""
 
@@ -35,7 +35,7 @@ def emit_recurrence(ctx: KernelContext, r: Recurrence, written: frozenset[Tensor
         return
     rows = form.rows
     if rows is None:
-        nest(ctx, form.around, lambda: _steps(ctx, r.positions, form, written, emit), split=split)
+        nest(ctx, form.around, lambda: _steps(ctx, r, form, written, emit), split=split)
         return
     with nullcontext() if split else ctx.parts.undivided():
         first, last = ctx.parts.share(ctx.sizes.of(rows.all))
@@ -46,18 +46,26 @@ def emit_recurrence(ctx: KernelContext, r: Recurrence, written: frozenset[Tensor
         levels.step_to(rows.first, first),
         levels.step_to(rows.count, count),
     ):
-        _steps(ctx, r.positions, form, written, emit)
+        _steps(ctx, r, form, written, emit)
 
 
-def _steps(ctx: KernelContext, along: Positions, form: StepForm, written: frozenset[Tensor], emit: Emit) -> None:
+def _steps(ctx: KernelContext, r: Recurrence, form: StepForm, written: frozenset[Tensor], emit: Emit) -> None:
     block = None if form.rows is None else OfBlock(form.rows.all, form.rows.all, None)
+    shared = shared_steps(ctx, r, written, emit)
 
     def each(steps: Iterable[PhaseStep]) -> None:
         for step in steps:
             with ctx.levels.phase(written):
-                emit(step, block)
+                if shared is None or not isinstance(step, Product) or step not in shared.functions:
+                    emit(ctx, step, block)
+                    continue
+                several = ctx.f.compare("gt", shared.parts[step], 1)
+                with ctx.levels.when(several, certain=True):
+                    shared.call(ctx, step)
+                with ctx.levels.when(ctx.f.not_(several), certain=True):
+                    emit(ctx, step, block)
 
-    with ctx.parts.undivided(), _positions(ctx, along, ()):
+    with ctx.parts.undivided(), _positions(ctx, r.positions, ()):
         if form.where is None:
             each(form.steps)
             return

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from anyshape.dims import Dim, Size
 from anyshape.equations import Tensor
 from anyshape.lower.emit.values.failure_report import ReportedElements
 from anyshape.lower.emit.values.levels import Levels
@@ -28,6 +29,8 @@ class Parts:
     def __init__(self, f: FunctionBuilder) -> None:
         self._f = f
         self.part, self.nparts = f.args[3], f.args[4]
+        self.shares = False
+        """Whether the code, run in one part, shares steps over the pool."""
 
     @contextmanager
     def undivided(self) -> Iterator[None]:
@@ -79,6 +82,15 @@ class KernelContext:
         memory = Memory(levels, sizes, operands)
         values = Values(levels, sizes, memory, reported)
         return cls(f=f, levels=levels, sizes=sizes, memory=memory, values=values, parts=Parts(f), lanes=lanes)
+
+    def of_step(self, f: FunctionBuilder, shared: Val, start: int, bounds: Mapping[Dim, Size]) -> KernelContext:
+        """The context of a function that computes a part of a step of the kernel. Scratch of the kernel is at `shared`; that of the part
+        itself is free from byte `start` on. `bounds`: the most that symbols are in it."""
+        levels = Levels(f)
+        sizes = SizeTable(levels, self.sizes.table, self.sizes.most_literal)
+        memory = self.memory.of_step(levels, sizes, shared, start, bounds)
+        values = Values(levels, sizes, memory, self.values.reported)
+        return replace(self, f=f, levels=levels, sizes=sizes, memory=memory, values=values, parts=Parts(f))
 
     def of_callee(self, f: FunctionBuilder) -> KernelContext:
         """The context of a function with the kernel's parameters, which the kernel calls: it has the same table of sizes."""

@@ -29,6 +29,8 @@ class Memory:
         self._most: Size = 0
         self._padded: set[Tensor] = set()
         self._bounds: dict[Dim, Size] = {}
+        self._shared: tuple[Val, Mapping[Tensor, Size]] | None = None
+        """Where the scratch of the function around is, and what is in it."""
 
     @property
     def bytes(self) -> Size:
@@ -39,12 +41,19 @@ class Memory:
         """The memory of a function which the kernel calls: its scratch is behind what is taken."""
         return Memory(levels, sizes, self._operands, self._end)
 
+    def of_step(self, levels: Levels, sizes: SizeTable, shared: Val, start: int, bounds: Mapping[Dim, Size]) -> Memory:
+        """The memory of a function that has scratch of its own, and whose caller's is at `shared`."""
+        memory = Memory(levels, sizes, self._operands, start)
+        memory._shared, memory._padded = (shared, self._offsets), set(self._padded)
+        memory._bounds = {**self._bounds, **bounds}
+        return memory
+
     def cover(self, callee: Memory) -> None:
         """Extends the scratch to that of a function which the kernel calls."""
         self._end = dims.maximum(self._end, callee.bytes)
 
     def has(self, t: Tensor) -> bool:
-        return t in self._offsets or t in self._operands
+        return t in self._offsets or t in self._operands or (self._shared is not None and t in self._shared[1])
 
     def is_padded(self, t: Tensor) -> bool:
         """Whether every row has room past its end: it is read in whole vectors."""
@@ -57,13 +66,16 @@ class Memory:
         address = levels.find(key)
         if address is not None:
             return address
-        offset = self._offsets.get(t)
+        offset, scratch = self._offsets.get(t), f.args[2]
+        if offset is None and self._shared is not None:
+            scratch, around = self._shared
+            offset = around.get(t)
         if offset is None:
             with levels.at(0):
                 return levels.remember(key, f.load(f.args[1], PTR, self._operands[t]))
         bytes_ = self._sizes.of(offset)
         with levels.at(0):
-            return levels.remember(key, f.gep(f.args[2], bytes_, I8))
+            return levels.remember(key, f.gep(scratch, bytes_, I8))
 
     def move(self, t: Tensor, base: Val) -> None:
         """Has a tensor begin elsewhere, at the current level and further in."""

@@ -1,0 +1,104 @@
+"""Products of one step of a recurrence, shared out to threads: a batch of one has no rows that could be, and each thread would read all
+columns for its share of a few.
+
+A kernel that runs in one part may share a function of its own over the pool, once for each step (`vm/native/pool_code.py`): its caller says
+where that is, by the words behind those of polls (`lower/llvm/polling.py`). Parts of the product are some of its columns, so that results
+do not depend on their number. What follows it in the step is computed by the caller of the function, which waits for all parts.
+
+In: products of steps. Out: functions of the kernel's module, and calls of them. A part has scratch of its own, ahead of which it is told
+the position and where the scratch of the kernel is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from anyshape.dims import Dim, Size
+from anyshape.equations import Tensor
+from anyshape.kernel_model.costs import CYCLES_PER_PART
+from anyshape.lower.emit.products.product import OfBlock
+from anyshape.lower.emit.values.context import KernelContext
+from anyshape.lower.llvm.builder import KERNEL_ARGS, FunctionBuilder
+from anyshape.lower.llvm.polling import SharedPool
+from anyshape.lower.llvm.types import I32, I64, PTR, Val, const
+from anyshape.lower.schedule.blocked import BlockOfRows
+from anyshape.lower.schedule.products import PhaseStep, Product
+from anyshape.lower.schedule.recurrence import Recurrence
+from anyshape.lower.schedule.shared_steps import FEW_ROWS, shared_products
+
+Emit = Callable[[KernelContext, PhaseStep, OfBlock | None], None]
+MOST_PARTS = 8
+"""Parts of a product at most: a step takes some tens of microseconds, and each part has scratch of its own."""
+_HEADER, _POSITION, _SHARED = 64, 0, 1
+"""Bytes ahead of a part's scratch, and the words in them: the position, and the address of the kernel's scratch."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SharedSteps:
+    """Which products of a recurrence are shared, each with the number of its parts, an i64, and the scratch of these."""
+
+    pool: SharedPool
+    position: Dim
+    parts: Mapping[Product, Val]
+    functions: Mapping[Product, str]
+    scratch: Val
+    bytes: Size
+
+    def call(self, ctx: KernelContext, p: Product) -> None:
+        """Emits the product, shared over the pool."""
+        f, parts, stride = ctx.f, self.parts[p], ctx.sizes.of(self.bytes)
+        at = ctx.sizes.of(self.position)
+        with f.for_range(0, parts, carried=[self.scratch], at_least_once=True) as each:
+            f.store(at, each.carried[0], _POSITION)
+            f.store(f.convert("ptrtoint", f.args[2], I64), each.carried[0], _SHARED)
+            each.next(_moved(f, each.carried[0], stride))
+        self.pool.share(f, self.functions[p], self.scratch, stride, parts)
+
+
+def _moved(f: FunctionBuilder, address: Val, bytes_: Val) -> Val:
+    return f.convert("inttoptr", f.add(f.convert("ptrtoint", address, I64), bytes_), PTR)
+
+
+def shared_steps(ctx: KernelContext, r: Recurrence, written: frozenset[Tensor], emit: Emit) -> SharedSteps | None:
+    """Emits the functions of all products of a recurrence that may be worth several parts where rows are few; None if there are none."""
+    work = shared_products(r, ctx.lanes, ctx.f.target)
+    if not work:
+        return None
+    functions: dict[Product, str] = {}
+    bytes_: Size = 0
+    for p in work:
+        functions[p], room = _function(ctx, r.positions.symbol, r.rows, p, written, emit)
+        bytes_ = bytes_ + room
+    ctx.parts.shares = True
+    f = ctx.f
+    alone = f.compare("eq", ctx.parts.nparts, 1)
+    if r.rows is not None:
+        alone = f.and_(alone, f.compare("le", ctx.sizes.of(r.rows.all), FEW_ROWS))
+    pool = SharedPool.of_caller(f)
+    most = f.select(alone, f.smin(pool.threads, MOST_PARTS), 1)
+    parts = {p: f.smin(most, ctx.sizes.of(n // CYCLES_PER_PART)) for p, n in work.items()}
+    scratch = ctx.memory.take(bytes_ * MOST_PARTS)
+    return SharedSteps(pool, r.positions.symbol, parts, functions, scratch, bytes_)
+
+
+def _function(
+    ctx: KernelContext, position: Dim, rows: BlockOfRows | None, p: Product, written: frozenset[Tensor], emit: Emit
+) -> tuple[str, Size]:
+    """Emits the function of a product; returns its name and the bytes of scratch of a part."""
+    module = ctx.f.module
+    name = module.unused(f"{ctx.f.name}_step")
+    with module.function(name, I32, KERNEL_ARGS, internal=True, inline=False, noalias=False) as f:
+        at, shared = f.load(f.args[2], I64, _POSITION), f.load(f.args[2], PTR, _SHARED)
+        own = ctx.of_step(f, shared, _HEADER, {} if rows is None else {rows.count: FEW_ROWS})
+        with ExitStack() as symbols:
+            symbols.enter_context(own.levels.section())  # symbols have values inside of something only
+            symbols.enter_context(own.levels.step_to(position, at))
+            if rows is not None:
+                symbols.enter_context(own.levels.step_to(rows.first, const(I64, 0)))
+                symbols.enter_context(own.levels.step_to(rows.count, own.sizes.of(rows.all)))
+            with own.levels.phase(written):
+                emit(own, p, None if rows is None else OfBlock(rows.all, FEW_ROWS, None))
+        f.ret(const(I32, 0))
+    return name, own.memory.bytes

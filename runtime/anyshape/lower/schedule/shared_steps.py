@@ -1,0 +1,53 @@
+"""Products of the steps of a recurrence that are shared out to threads column by column, step by step.
+
+In: a `Recurrence`. Out: those products, with the cycles of each in a step. Rows that are shared out have all steps for themselves, and no
+part waits for another; but each part reads all columns, so that few rows gain nothing, and a batch of one has none to share.
+"""
+
+from __future__ import annotations
+
+from anyshape import dims
+from anyshape.dims import Size, bounds, substitute
+from anyshape.kernel_model.costs import CYCLES_PER_PART
+from anyshape.lower.schedule.blocked import BlockOfRows
+from anyshape.lower.schedule.products import InMemory, PhaseStep, Product
+from anyshape.lower.schedule.recurrence import Recurrence, StepForm
+from anyshape.lower.schedule.work import cycles
+from anyshape.lower.target import Target
+
+FEW_ROWS = 4
+"""Rows up to which columns of products are shared out, and not rows: the cycles of a product are those of reading its columns, about as
+many as those of four rows."""
+
+
+def shared_products(r: Recurrence, lanes: int, target: Target) -> dict[Product, Size]:
+    """The products that may be worth several parts in one step, each with its cycles. Functions of WebAssembly have no address that a kernel
+    could pass to a pool."""
+    if not isinstance(r.form, StepForm) or r.form.around or target.triple.startswith("wasm32"):
+        return {}
+    work = {p: _work(p, r.form.rows, lanes, target) for p in r.form.steps if _can_be_shared(p)}
+    return {p: n for p, n in work.items() if isinstance(p, Product) and _is_worth_it(n)}
+
+
+def pieces_of(rows: BlockOfRows, shares: bool) -> Size:
+    """The most parts that a recurrence of such rows has work for; `shares`: it has products that are shared out where rows are few."""
+    if not shares:
+        return rows.all
+    return dims.minimum(rows.all, dims.maximum(1, (rows.all - FEW_ROWS) * (FEW_ROWS + 1)))
+
+
+def _can_be_shared(p: PhaseStep) -> bool:
+    """Whether a step is a product that reads both factors from memory and writes nothing else than its results."""
+    if not isinstance(p, Product):
+        return False
+    return isinstance(p.a, InMemory) and isinstance(p.b, InMemory) and not p.ahead and p.column_sums is None
+
+
+def _work(p: PhaseStep, rows: BlockOfRows | None, lanes: int, target: Target) -> Size:
+    work = cycles([p], lanes, target)
+    return work if rows is None else substitute(work, {rows.count: rows.all})
+
+
+def _is_worth_it(work: Size) -> bool:
+    most = work if isinstance(work, int) else bounds(work)[1]
+    return most is None or most >= 2 * CYCLES_PER_PART
