@@ -1,0 +1,142 @@
+"""Recurrences of few rows on several threads: columns of products are shared out in every step, and results are those of one thread, bit
+for bit, whoever comes to help."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anyshape
+from anyshape import ops
+from anyshape.dims import evaluate, symbol
+from anyshape.lower.schedule.blocked import BlockOfRows
+from anyshape.lower.schedule.shared_steps import FEW_ROWS, pieces_of
+from anyshape.vm.native import pool as pool_module
+from anyshape.vm.native.executor import _pool as pool_of_process
+from anyshape.vm.native.pool_layout import PoolWord
+from anyshape.vm.program.table import Op
+
+RNG = np.random.default_rng(7)
+HIDDEN, INPUTS, STEPS = 256, 9, 5
+PRODUCTS = STEPS - 1
+"""Steps with a product: before the first one there is nothing."""
+GATES = {"lstm": 4, "gru": 3, "rnn": 1}
+
+
+@pytest.fixture(autouse=True)
+def many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many threads are used as are asked for, be there processors or not."""
+    monkeypatch.setattr(pool_module, "usable_threads", lambda: 8)
+    monkeypatch.setenv("ANYSHAPE_KERNELS", "native")
+    monkeypatch.delenv("ANYSHAPE_LOOP", raising=False)
+
+
+def weights(*shape: int) -> np.ndarray:
+    return (RNG.standard_normal(shape) / 16).astype(np.float32)
+
+
+def cell(kind: str, batch: str, directions: int = 1, hidden: int = HIDDEN, lengths: bool = False) -> anyshape.Function:
+    gates = GATES[kind] * hidden
+    x = anyshape.input("x", f"f32[s, {batch}, {INPUTS}]")
+    n = anyshape.input("n", f"i32[{batch}]")
+    of = [weights(directions, gates, INPUTS), weights(directions, gates, hidden), weights(directions, 2 * gates)]
+    direction = "bidirectional" if directions == 2 else "forward"
+    results = getattr(ops, kind)(x, *of, *([n] if lengths else []), direction=direction)
+    return anyshape.function([x, *([n] if lengths else [])], list(results))
+
+
+def shares(f: anyshape.Executable, *arguments: Any) -> tuple[list[bytes], int]:
+    """The results, and how often the pool was given something in the call."""
+    f(*arguments)
+    words = pool_of_process()._words
+    before = int(words[PoolWord.EPOCH])
+    results = [a.tobytes() for a in f(*arguments)]
+    return results, int(words[PoolWord.EPOCH]) - before
+
+
+def arguments_of(rows: int, lengths: bool = False) -> list[Any]:
+    x = np.random.default_rng(rows).standard_normal((STEPS, rows, INPUTS)).astype(np.float32)
+    return [x, *([(STEPS - np.arange(rows) % STEPS).astype(np.int32)] if lengths else [])]
+
+
+@pytest.mark.parametrize("kind", [*GATES])
+@pytest.mark.parametrize("threads", [2, 3])
+def test_results_are_those_of_one_thread(kind: str, threads: int) -> None:
+    f = cell(kind, "b", hidden=512 if kind == "rnn" else HIDDEN)
+    alone, several = anyshape.compile(f, threads=1), anyshape.compile(f, threads=threads)
+    for rows in (1, 2, FEW_ROWS, FEW_ROWS + 1, 9, 0):
+        arguments = arguments_of(rows)
+        expected, count = shares(alone, *arguments)
+        assert count == 0
+        got, count = shares(several, *arguments)
+        assert got == expected, rows
+        assert (count >= PRODUCTS) == (0 < rows <= FEW_ROWS), (rows, count)
+
+
+@pytest.mark.parametrize("lengths", [False, True])
+def test_a_batch_that_is_a_number(lengths: bool) -> None:
+    f = cell("lstm", "1", lengths=lengths)
+    alone, several = anyshape.compile(f, threads=1), anyshape.compile(f, threads=2)
+    assert any(op is Op.SHARE for _, op, _ in several.plan.programs[0].instructions())
+    got, count = shares(several, *arguments_of(1, lengths))
+    assert got == shares(alone, *arguments_of(1, lengths))[0] and count >= PRODUCTS
+
+
+def test_both_directions_are_shared_out_instead() -> None:
+    f = cell("lstm", "b", directions=2)
+    alone, several = anyshape.compile(f, threads=1), anyshape.compile(f, threads=2)
+    got, count = shares(several, *arguments_of(1))
+    assert got == shares(alone, *arguments_of(1))[0] and count < PRODUCTS
+
+
+def test_narrow_cells_share_nothing() -> None:
+    """A step that is shorter than fork and join."""
+    assert shares(anyshape.compile(cell("lstm", "1", hidden=32), threads=2), *arguments_of(1))[1] < PRODUCTS
+
+
+@pytest.fixture
+def taken() -> Iterator[None]:
+    """The pool works for another call meanwhile."""
+    words = pool_of_process()._words
+    words[PoolWord.OWNER] = 1
+    yield
+    words[PoolWord.OWNER] = 0
+
+
+@pytest.mark.usefixtures("taken")
+def test_a_pool_that_another_call_has() -> None:
+    f = cell("gru", "b")
+    got, count = shares(anyshape.compile(f, threads=2), *arguments_of(1))
+    assert got == shares(anyshape.compile(f, threads=1), *arguments_of(1))[0] and count == 0
+
+
+def test_calls_from_several_threads_at_once() -> None:
+    f = anyshape.compile(cell("lstm", "b"), threads=2)
+    arguments = arguments_of(2)
+    expected = [a.tobytes() for a in f(*arguments)]
+    wrong: list[int] = []
+
+    def calls(number: int) -> None:
+        for _ in range(20):
+            if [a.tobytes() for a in f(*arguments)] != expected:
+                wrong.append(number)
+
+    threads = [threading.Thread(target=calls, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_pieces() -> None:
+    """Few rows are one piece, and more of them no fewer than there were."""
+    n, first, count = symbol("n", 0, None), symbol("first", 0, None), symbol("count", 0, None)
+    rows = BlockOfRows(first, count, n)
+    few = [evaluate(pieces_of(rows, True), {n: k}) for k in range(1, 12)]
+    assert few == [1] * FEW_ROWS + [5, 6, 7, 8, 9, 10, 11]
+    assert [evaluate(pieces_of(rows, False), {n: k}) for k in range(1, 12)] == [*range(1, 12)]
