@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def for_genai(path: Path, size: Size, room: int, threads: int, unsaid: int) -> P
     folder.mkdir(exist_ok=True)
     weights = folder / f"{path.name}.weights"
     weights.unlink(missing_ok=True)
-    weights.hardlink_to(path.with_name(weights.name))
+    shutil.copyfile(path.with_name(weights.name), weights)  # onnx loads no model whose file of weights has two links
     onnx.save(_by_mask(onnx.load(path, load_external_data=False)), folder / "model.onnx")
     (folder / "genai_config.json").write_text(json.dumps(_configuration(size, room, threads, unsaid), indent=1))
     return folder

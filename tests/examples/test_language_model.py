@@ -80,6 +80,17 @@ def test_words_of_bytes_are_those_of_onnxruntime(tmp_path: Path) -> None:
         np.testing.assert_allclose(here.scores(ids), there.scores(ids), rtol=0.02, atol=0.02)
 
 
+def test_the_model_for_genai_leaves_its_file_one_that_can_be_loaded(tmp_path: Path) -> None:
+    """onnx refuses weights of which there is a second link as an attack."""
+    path = tmp_path / "model.onnx"
+    model.build(path, TINY, "int4")
+    for _ in range(2):
+        folder = sessions.for_genai(path, TINY, 64, 1, 0)
+        for file in (path, folder / "model.onnx"):
+            assert onnx.load(file).graph.initializer
+            assert onnxruntime.InferenceSession(file).get_outputs()
+
+
 def test_a_cache_that_is_full_grows(loaded: Any) -> None:
     small, large = (decoding.Decoder(loaded, TINY, room) for room in (11, 64))
     want = large.words(PROMPT, 6)[0]

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from anyshape.disk_cache import DiskCache
-from anyshape.lower.gemm import pair_probe, reload_probe
+from anyshape.lower import pair_speed
+from anyshape.lower import target as target_module
+from anyshape.lower.gemm import reload_probe
 from anyshape.lower.gemm.microkernels import FULL, emit_kernel
 from anyshape.lower.gemm.pairs import Pairs
 from anyshape.lower.gemm.tiles import tiles_for
@@ -29,8 +31,7 @@ AVX512 = "+avx2,+fma,+f16c,+avx512f,+avx512vl,+avx512bw,+avx512dq"
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Empties every cache of answers."""
     monkeypatch.setattr(target_probe, "disk_cache", lambda: DiskCache(tmp_path))
-    measured = target_probe.measured_multiply_adds, reload_probe.measured_reloads, pair_probe.measured_slow_pairs
-    for cached in (target_probe.gathers, *measured):
+    for cached in (target_probe.gathers, target_probe.measured_multiply_adds, reload_probe.measured_reloads):
         cached.cache_clear()
 
 
@@ -77,11 +78,16 @@ def test_factors_are_loaded_again_where_that_is_faster(
 @pytest.mark.skipif(not host_target().pairs, reason="the host has no products of pairs")
 @pytest.mark.parametrize(("seconds", "are_slow"), [((1.0, 4.0), True), ((1.0, 2.0), True), ((1.0, 1.0), False)])
 def test_pairs_are_multiplied_where_that_is_faster(
-    seconds: tuple[float, float], are_slow: bool, monkeypatch: pytest.MonkeyPatch
+    seconds: tuple[float, float], are_slow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pair_probe, "least", lambda calls, rounds: [(call(), s)[1] for call, s in zip(calls, seconds)])
-    assert pair_probe.measured_slow_pairs(host_target().without_tiles) is are_slow
-    monkeypatch.setattr(pair_probe, "measured_slow_pairs", lambda target: are_slow)
+    monkeypatch.setenv("ANYSHAPE_CACHE", str(tmp_path))
+    measure = pair_speed.are_pairs_slow.__wrapped__
+    host, measured = host_target(), list[bool]()
+    names = host.triple, host.cpu, host.features
+    assert all(s > 0 for s in pair_speed._seconds(*names))
+    monkeypatch.setattr(pair_speed, "_seconds", lambda *names: (measured.append(True), seconds)[1])
+    assert [measure(*names) for _ in range(2)] == [are_slow] * 2 and len(measured) == 1, "it is kept"
+    monkeypatch.setattr(target_module, "are_pairs_slow", lambda *names: are_slow)
     vectors = host_target.__wrapped__().without_tiles
     assert vectors.multiplies_pairs is not are_slow
     assert Pairs().per(vectors) == (1 if are_slow else 2)

@@ -29,7 +29,7 @@ GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 
 @pytest.fixture(autouse=True)
 def many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many threads are used as are asked for, be there processors or not."""
+    """Lets calls use as many threads as are asked for, whatever processors there are."""
     monkeypatch.setattr(pool_module, "usable_threads", lambda: 8)
     monkeypatch.setenv("ANYSHAPE_KERNELS", "native")
     monkeypatch.delenv("ANYSHAPE_LOOP", raising=False)

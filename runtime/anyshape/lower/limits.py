@@ -14,10 +14,10 @@ import numpy as np
 
 from anyshape.lower.gemm.codes import multiply_add_words, per_word
 from anyshape.lower.gemm.pairs import Pairs, multiply_add_pairs
-from anyshape.lower.llvm import matrix_tiles, target_probe
-from anyshape.lower.llvm.builder import Module
+from anyshape.lower.llvm import matrix_tiles
+from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.target_probe import kept_number, least, multiply_adds_calls
-from anyshape.lower.llvm.types import F32, F64, I32, I64, PTR, VOID, Type, const
+from anyshape.lower.llvm.types import F32, F64, I32, I64, PTR, VOID, Type, Val, const
 from anyshape.lower.multiply_adds import MultiplyAdd
 from anyshape.lower.target import Target, host_target
 
@@ -40,8 +40,8 @@ def measure_peak(multiply_add: MultiplyAdd = "f32") -> float:
 
 
 def emit_chains(module: Module, multiply_add: MultiplyAdd) -> int:
-    """Emits a function that adds up products in so many iterations, in vectors or in matrix tiles; returns the products of an
-    iteration."""
+    """Emits a function that multiplies and adds, in so many iterations, as many vectors as fit the registers, or as many matrix tiles: no
+    sum waits for the last one. Factors are read from memory, so that nothing is known of them. Returns the products of an iteration."""
     match multiply_add:
         case "bf16 tiles":
             return _emit_tile_chains(module, "tdpbf16ps", 2)
@@ -49,7 +49,17 @@ def emit_chains(module: Module, multiply_add: MultiplyAdd) -> int:
             return _emit_tile_chains(module, "tdpbusd", 4)
     target = module.target
     element, per, step = _step(multiply_add, target)
-    return target_probe.emit_chains(module, "peak", element, step) * per
+    lanes, chains = target.lanes(element.bytes), target.vector_registers - 6
+    vector = element.vector(lanes)
+    with module.function("peak", VOID, [("to", PTR), ("iterations", I64)]) as f:
+        a, b = f.load(f.args[0], vector), f.load(f.args[0], vector, lanes)
+        start = [const(vector, 0) for _ in range(chains)]
+        with f.for_range(0, f.args[1], carried=start, at_least_once=True) as loop:
+            loop.next(*[step(f, a, b, x) for x in loop.carried])
+        for at, value in enumerate(loop.results):
+            f.store(value, f.args[0], at * lanes)
+        f.ret()
+    return chains * lanes * per
 
 
 def _emit_tile_chains(module: Module, product: str, per: int) -> int:
@@ -72,7 +82,10 @@ def _emit_tile_chains(module: Module, product: str, per: int) -> int:
     return len(sums) * matrix_tiles.ROWS * matrix_tiles.WORDS * matrix_tiles.WORDS * per
 
 
-def _step(multiply_add: MultiplyAdd, target: Target) -> tuple[Type, int, target_probe.Step]:
+Step = Callable[[FunctionBuilder, Val, Val, Val], Val]
+
+
+def _step(multiply_add: MultiplyAdd, target: Target) -> tuple[Type, int, Step]:
     """The type of sums, the products of each in one step, and a step: sums plus products of two factors."""
     match multiply_add:
         case "bf16":

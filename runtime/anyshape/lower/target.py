@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from anyshape.errors import AnyshapeError
+from anyshape.lower.pair_speed import are_pairs_slow
 
 try:
     from llvmlite import binding as binding  # for other modules too
@@ -328,12 +329,6 @@ def host_target() -> Target:
         line_bytes=_line_bytes(),
         matrix_tiles=tiles if tiles is not None and tiles_permitted() else None,
     )
-    return replace(described, slow_pairs=described.pairs and _are_pairs_slow(described))
-
-
-def _are_pairs_slow(target: Target) -> bool:
-    """Whether the host is known to multiply pairs of bf16 more slowly than f32. It is part of the target, and so of every key in caches
-    and of saved files, since it decides how constants are packed."""
-    from anyshape.lower.gemm.pair_probe import measured_slow_pairs  # which asks what is described here
-
-    return measured_slow_pairs(target.without_tiles)
+    with CODE_GENERATOR:
+        slow = described.pairs and are_pairs_slow(triple, described.cpu, described.features)
+    return replace(described, slow_pairs=slow)

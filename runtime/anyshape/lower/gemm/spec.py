@@ -183,7 +183,7 @@ class ContractionSpec:
         return isinstance(self.b, Packed)
 
     def of_elements(self, target: Target) -> ContractionSpec:
-        """The same product without words where these are single elements of a `Prepacked` B: kernels widen them as they read them."""
+        """Returns the specification of the product without words where these are single elements of a `Prepacked` B: kernels widen them."""
         stored = self.words.stored_b(target) if self.words is not None and isinstance(self.b, Prepacked) else None
         if self.words is None or stored is None:
             return self

@@ -15,9 +15,9 @@ from functools import cache
 import numpy as np
 
 from anyshape.code_version import code_version
-from anyshape.lower.llvm.builder import FunctionBuilder, Module
+from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import assembly, compile_module, disk_cache, object_key
-from anyshape.lower.llvm.types import F32, I64, PTR, VOID, Type, Val, const
+from anyshape.lower.llvm.types import F32, I64, PTR, VOID, const
 from anyshape.lower.target import Target, host_target
 
 _ITERATIONS = 4000
@@ -82,26 +82,6 @@ def emit_multiply_adds(module: Module, name: str, lanes: int) -> None:
         for at, value in enumerate(loop.results):
             f.store(value, f.args[0], at * lanes)
         f.ret()
-
-
-Step = Callable[[FunctionBuilder, Val, Val, Val], Val]
-"""Adds the products of two factors to sums."""
-
-
-def emit_chains(module: Module, name: str, element: Type, step: Step) -> int:
-    """Emits a function that adds up products in so many `iterations`, in as many vectors as fit the registers: no sum waits for the last
-    one. Factors are read from memory, so that nothing is known of them. Returns the sums of an iteration."""
-    lanes, chains = module.target.lanes(element.bytes), module.target.vector_registers - 6
-    vector = element.vector(lanes)
-    with module.function(name, VOID, [("to", PTR), ("iterations", I64)]) as f:
-        a, b = f.load(f.args[0], vector), f.load(f.args[0], vector, lanes)
-        start = [const(vector, 0) for _ in range(chains)]
-        with f.for_range(0, f.args[1], carried=start, at_least_once=True) as loop:
-            loop.next(*[step(f, a, b, x) for x in loop.carried])
-        for at, value in enumerate(loop.results):
-            f.store(value, f.args[0], at * lanes)
-        f.ret()
-    return chains * lanes
 
 
 def multiply_adds_calls(module: Module, iterations: int) -> list[Callable[[], object]]:

@@ -21,8 +21,8 @@ many as those of four rows."""
 
 
 def shared_products(r: Recurrence, lanes: int, target: Target) -> dict[Product, Size]:
-    """The products that may be worth several parts in one step, each with its cycles. Functions of WebAssembly have no address that a kernel
-    could pass to a pool."""
+    """The products that may be worth several parts in one step, each with its cycles. Functions of WebAssembly have no address for a kernel
+    to pass to a pool."""
     if not isinstance(r.form, StepForm) or r.form.around or target.triple.startswith("wasm32"):
         return {}
     work = {p: _work(p, r.form.rows, lanes, target) for p in r.form.steps if _can_be_shared(p)}

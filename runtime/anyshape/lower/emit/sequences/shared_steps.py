@@ -35,7 +35,7 @@ _HEADER, _POSITION, _SHARED = 64, 0, 1
 """Bytes ahead of a part's scratch, and the words in them: the position, and the address of the kernel's scratch."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class SharedSteps:
     """Which products of a recurrence are shared, each with the number of its parts, an i64, and the scratch of these."""
 
@@ -80,7 +80,9 @@ def shared_steps(ctx: KernelContext, r: Recurrence, written: frozenset[Tensor], 
     most = f.select(alone, f.smin(pool.threads, MOST_PARTS), 1)
     parts = {p: f.smin(most, ctx.sizes.of(n // CYCLES_PER_PART)) for p, n in work.items()}
     scratch = ctx.memory.take(bytes_ * MOST_PARTS)
-    return SharedSteps(pool, r.positions.symbol, parts, functions, scratch, bytes_)
+    return SharedSteps(
+        pool=pool, position=r.positions.symbol, parts=parts, functions=functions, scratch=scratch, bytes=bytes_
+    )
 
 
 def _function(

@@ -30,7 +30,7 @@ class Memory:
         self._padded: set[Tensor] = set()
         self._bounds: dict[Dim, Size] = {}
         self._shared: tuple[Val, Mapping[Tensor, Size]] | None = None
-        """Where the scratch of the function around is, and what is in it."""
+        """The address of the caller's scratch, and the tensors in it."""
 
     @property
     def bytes(self) -> Size:
