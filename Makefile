@@ -184,10 +184,11 @@ programs: $(STAMP)  ## laws 3, 4, 6 and 7 on random programs, and a tally of wha
 
 # Of the laws those that run machine code: what inference says does not depend on the processor.
 ON_CODE := kernel_is_interpreter or run_time or executors or spec_examples or gradients or moving or rewriting or programs or models
-test-targets: $(STAMP)  ## the laws on code for lesser processors: AVX2, and SSE 4.2 without masks and fused multiply-adds; some on emulated matrix tiles
+test-targets: $(STAMP)  ## the laws on code for lesser processors: AVX2, and SSE 4.2 without masks and fused multiply-adds; some on emulated matrix tiles, and on AVX-512 without products of bf16
 	ANYSHAPE_TARGET=avx2 ANYSHAPE_EXAMPLES=$(or $(ANYSHAPE_EXAMPLES),20) $(PYTEST) tests/laws tests/models -k "$(ON_CODE)"
 	ANYSHAPE_TARGET=sse ANYSHAPE_EXAMPLES=$(or $(ANYSHAPE_EXAMPLES),20) $(PYTEST) tests/laws tests/models -k "$(ON_CODE)"
 	ANYSHAPE_TARGET=amx ANYSHAPE_EXAMPLES=$(or $(ANYSHAPE_EXAMPLES),20) $(PYTEST) tests/laws tests/precision -k "kernel_is_interpreter or narrowed"
+	ANYSHAPE_TARGET=avx512f ANYSHAPE_EXAMPLES=$(or $(ANYSHAPE_EXAMPLES),20) $(PYTEST) tests/laws -k "narrowed"
 
 mutate: $(STAMP)  ## change every spec in one place at a time; its own tests must notice (OP=name: one op, again; else what changed)
 	$(BIN)/python -m anyshape_testing.mutation $(if $(OP),--op $(OP)) --jobs $(JOBS)
