@@ -10,7 +10,7 @@ from anyshape import dims
 from anyshape.dims import Size, bounds, substitute
 from anyshape.kernel_model.costs import CYCLES_PER_PART
 from anyshape.lower.schedule.blocked import BlockOfRows
-from anyshape.lower.schedule.products import InMemory, PhaseStep, Product
+from anyshape.lower.schedule.products import InMemory, Product
 from anyshape.lower.schedule.recurrence import Recurrence, StepForm
 from anyshape.lower.schedule.work import cycles
 from anyshape.lower.target import Target
@@ -21,12 +21,13 @@ many as those of four rows."""
 
 
 def shared_products(r: Recurrence, lanes: int, target: Target) -> dict[Product, Size]:
-    """The products that may be worth several parts in one step, each with its cycles. Functions of WebAssembly have no address for a kernel
-    to pass to a pool."""
+    """The products that are surely worth several parts in one step, each with its cycles. Functions of WebAssembly have no address for a
+    kernel to pass to a pool."""
     if not isinstance(r.form, StepForm) or r.form.around or target.triple.startswith("wasm32"):
         return {}
-    work = {p: _work(p, r.form.rows, lanes, target) for p in r.form.steps if _can_be_shared(p)}
-    return {p: n for p, n in work.items() if isinstance(p, Product) and _is_worth_it(n)}
+    rows = r.form.rows
+    work = {p: cycles([p], lanes, target) for p in r.form.steps if isinstance(p, Product) and _can_be_shared(p)}
+    return {p: _of_rows(n, rows, None) for p, n in work.items() if _is_worth_it(_of_rows(n, rows, 1))}
 
 
 def pieces_of(rows: BlockOfRows, shares: bool) -> Size:
@@ -36,18 +37,16 @@ def pieces_of(rows: BlockOfRows, shares: bool) -> Size:
     return dims.minimum(rows.all, dims.maximum(1, (rows.all - FEW_ROWS) * (FEW_ROWS + 1)))
 
 
-def _can_be_shared(p: PhaseStep) -> bool:
-    """Whether a step is a product that reads both factors from memory and writes nothing else than its results."""
-    if not isinstance(p, Product):
-        return False
+def _can_be_shared(p: Product) -> bool:
+    """Whether a product reads both factors from memory and writes nothing else than its results."""
     return isinstance(p.a, InMemory) and isinstance(p.b, InMemory) and not p.ahead and p.column_sums is None
 
 
-def _work(p: PhaseStep, rows: BlockOfRows | None, lanes: int, target: Target) -> Size:
-    work = cycles([p], lanes, target)
-    return work if rows is None else substitute(work, {rows.count: rows.all})
+def _of_rows(work: Size, rows: BlockOfRows | None, count: int | None) -> Size:
+    """The work for so many rows, or for all."""
+    return work if rows is None else substitute(work, {rows.count: rows.all if count is None else count})
 
 
 def _is_worth_it(work: Size) -> bool:
-    most = work if isinstance(work, int) else bounds(work)[1]
-    return most is None or most >= 2 * CYCLES_PER_PART
+    least = work if isinstance(work, int) else bounds(work)[0]
+    return least is not None and least >= 2 * CYCLES_PER_PART

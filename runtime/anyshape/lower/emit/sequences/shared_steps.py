@@ -62,7 +62,7 @@ def _moved(f: FunctionBuilder, address: Val, bytes_: Val) -> Val:
 
 
 def shared_steps(ctx: KernelContext, r: Recurrence, written: frozenset[Tensor], emit: Emit) -> SharedSteps | None:
-    """Emits the functions of all products of a recurrence that may be worth several parts where rows are few; None if there are none."""
+    """Emits the functions of all products of a recurrence that are worth several parts where rows are few; None if there are none."""
     work = shared_products(r, ctx.lanes, ctx.f.target)
     if not work:
         return None
