@@ -15,7 +15,7 @@ from anyshape.failure_report import AREA
 from anyshape.lower.llvm import polling
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import Loaded, compile_module
-from anyshape.lower.llvm.types import I32, PTR, VOID
+from anyshape.lower.llvm.types import PTR, VOID
 from anyshape.lower.target import host_target
 from anyshape.vm.native.pool import Pool
 from anyshape.vm.native.pool_code import SHARE, add_pool
@@ -29,10 +29,9 @@ def _code() -> Loaded:
     """The public functions of the pool, and internal ones under names of their own."""
     module = Module(host_target())
     add_pool(module)
-    for name, result, arguments in (("pool_look", VOID, [("pool", PTR)]), ("anyshape_share", I32, SHARE)):
-        with module.function(f"{name}_itself", result, arguments, noalias=False) as f:
-            status = f.call(name, result, list(f.args))
-            f.ret(status if result == I32 else None)
+    with module.function("pool_look_itself", VOID, [("pool", PTR)], noalias=False) as f:
+        f.call("pool_look", VOID, list(f.args))
+        f.ret()
     library = ctypes.CDLL(None)
     names = (n for n in module.imports if n != polling.SYMBOL)
     imports = {n: ctypes.cast(getattr(library, n), ctypes.c_void_p).value or 0 for n in names}

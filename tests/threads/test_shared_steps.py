@@ -3,6 +3,7 @@ for bit, whoever comes to help."""
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -13,12 +14,19 @@ import pytest
 import anyshape
 from anyshape import ops
 from anyshape.dims import evaluate, symbol
+from anyshape.failure_report import AREA
+from anyshape.lower import host_target
+from anyshape.lower.llvm.builder import KERNEL_ARGS, Module
+from anyshape.lower.llvm.jit import compile_module
+from anyshape.lower.llvm.polling import SharedPool
+from anyshape.lower.llvm.types import I32, I64, const
 from anyshape.lower.schedule.blocked import BlockOfRows
 from anyshape.lower.schedule.shared_steps import FEW_ROWS, pieces_of
 from anyshape.vm.native import pool as pool_module
 from anyshape.vm.native.executor import _pool as pool_of_process
 from anyshape.vm.native.pool_layout import PoolWord
 from anyshape.vm.program.table import Op
+from tests.threads.native_pool import KERNEL, native, working_pool
 
 RNG = np.random.default_rng(7)
 HIDDEN, INPUTS, STEPS = 256, 9, 5
@@ -131,6 +139,34 @@ def test_calls_from_several_threads_at_once() -> None:
     for t in threads:
         t.join()
     assert not wrong
+
+
+def kernel_that_shares() -> Any:
+    """A kernel that shares a function whose second part fails with 7, and returns 5 where it goes on."""
+    module = Module(host_target())
+    with module.function("step", I32, KERNEL_ARGS, internal=True, inline=False, noalias=False) as f:
+        f.ret(f.select(f.compare("eq", f.args[3], 1), const(I32, 7), const(I32, 0)))
+    with module.kernel("kernel") as f:
+        pool = SharedPool.of_caller(f)
+        with f.if_(f.compare("gt", pool.threads, 1)):
+            pool.share(f, "step", f.args[2], const(I64, 64), pool.threads)
+        f.ret(const(I32, 5))
+    return compile_module(module)
+
+
+@pytest.mark.parametrize(("threads", "status"), [(1, 5), (2, 7), (3, 7)])
+def test_a_kernel_ends_where_a_part_of_what_it_shares_fails(threads: int, status: int) -> None:
+    loaded = kernel_that_shares()
+    shares = ctypes.cast(native("anyshape_share", ctypes.c_int32), ctypes.c_void_p).value or 0
+    table, scratch = np.zeros(AREA + 1, np.int64), np.zeros(64, np.int64)
+    with working_pool() as pool:
+        pool.ensure(3)
+        of_caller = np.array([0, 0, shares, pool.address, threads], np.int64)
+        table[0] = of_caller.ctypes.data
+        scalars = table.ctypes.data + 8 * AREA
+        assert KERNEL(loaded.address("kernel"))(scalars, 0, scratch.ctypes.data, 0, 1) == status
+        table[0] = 0
+        assert KERNEL(loaded.address("kernel"))(scalars, 0, scratch.ctypes.data, 0, 1) == 5, "nobody to ask"
 
 
 def test_pieces() -> None:

@@ -55,12 +55,14 @@ class SharedPool:
         return SharedPool(f.convert("inttoptr", function, PTR), f.convert("inttoptr", pool, PTR), threads)
 
     def share(self, f: FunctionBuilder, name: str, scratch: Val, stride: Val, parts: Val) -> None:
-        """Runs a function of the module, one that has a kernel's parameters and cannot fail, in so many parts, the scratch of which is
-        `stride` bytes apart."""
+        """Runs a function of the module, one that has a kernel's parameters, in so many parts, whose scratch is `stride` bytes apart.
+        The kernel ends with the status of one that fails."""
         whole = const(I64, 0), const(I64, 1)
-        f.call_pointer(
+        status = f.call_pointer(
             self.function, I32, [self.address, Val(f"@{name}", PTR), *f.args[:2], scratch, stride, parts, *whole]
         )
+        with f.if_(f.compare("ne", status, 0)):
+            f.ret(status)
 
 
 class Polls:
