@@ -188,7 +188,7 @@ test-targets: $(STAMP)  ## the laws on code for lesser processors: AVX2, and SSE
 	ANYSHAPE_TARGET=avx2 ANYSHAPE_EXAMPLES=$(or $(ANYSHAPE_EXAMPLES),20) $(PYTEST) tests/laws tests/models -k "$(ON_CODE)"
 	ANYSHAPE_TARGET=sse ANYSHAPE_EXAMPLES=$(or $(ANYSHAPE_EXAMPLES),20) $(PYTEST) tests/laws tests/models -k "$(ON_CODE)"
 	ANYSHAPE_TARGET=amx ANYSHAPE_EXAMPLES=$(or $(ANYSHAPE_EXAMPLES),20) $(PYTEST) tests/laws tests/precision -k "kernel_is_interpreter or narrowed"
-	ANYSHAPE_TARGET=avx512f ANYSHAPE_EXAMPLES=$(or $(ANYSHAPE_EXAMPLES),20) $(PYTEST) tests/laws -k "narrowed"
+	ANYSHAPE_TARGET=avx512f ANYSHAPE_EXAMPLES=$(or $(ANYSHAPE_EXAMPLES),20) $(PYTEST) tests/precision -k "narrowed"
 
 mutate: $(STAMP)  ## change every spec in one place at a time; its own tests must notice (OP=name: one op, again; else what changed)
 	$(BIN)/python -m anyshape_testing.mutation $(if $(OP),--op $(OP)) --jobs $(JOBS)
