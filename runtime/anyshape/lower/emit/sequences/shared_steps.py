@@ -15,14 +15,14 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from anyshape.dims import Dim, Size
+from anyshape.dims import Dim, Size, maximum
 from anyshape.equations import Tensor
 from anyshape.kernel_model.costs import CYCLES_PER_PART
 from anyshape.lower.emit.products.product import OfBlock
 from anyshape.lower.emit.values.context import KernelContext
-from anyshape.lower.llvm.builder import KERNEL_ARGS, FunctionBuilder
+from anyshape.lower.llvm.builder import KERNEL_ARGS
 from anyshape.lower.llvm.polling import SharedPool
-from anyshape.lower.llvm.types import I32, I64, PTR, Val, const
+from anyshape.lower.llvm.types import I8, I32, I64, PTR, Val, const
 from anyshape.lower.schedule.blocked import BlockOfRows
 from anyshape.lower.schedule.products import PhaseStep, Product
 from anyshape.lower.schedule.recurrence import Recurrence
@@ -53,12 +53,8 @@ class SharedSteps:
         with f.for_range(0, parts, carried=[self.scratch], at_least_once=True) as each:
             f.store(at, each.carried[0], _POSITION)
             f.store(f.convert("ptrtoint", f.args[2], I64), each.carried[0], _SHARED)
-            each.next(_moved(f, each.carried[0], stride))
+            each.next(f.gep(each.carried[0], stride, I8))
         self.pool.share(f, self.functions[p], self.scratch, stride, parts)
-
-
-def _moved(f: FunctionBuilder, address: Val, bytes_: Val) -> Val:
-    return f.convert("inttoptr", f.add(f.convert("ptrtoint", address, I64), bytes_), PTR)
 
 
 def shared_steps(ctx: KernelContext, r: Recurrence, written: frozenset[Tensor], emit: Emit) -> SharedSteps | None:
@@ -70,7 +66,7 @@ def shared_steps(ctx: KernelContext, r: Recurrence, written: frozenset[Tensor], 
     bytes_: Size = 0
     for p in work:
         functions[p], room = _function(ctx, r.positions.symbol, r.rows, p, written, emit)
-        bytes_ = bytes_ + room
+        bytes_ = maximum(bytes_, room)
     ctx.parts.shares = True
     f = ctx.f
     alone = f.compare("eq", ctx.parts.nparts, 1)
