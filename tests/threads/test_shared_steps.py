@@ -22,10 +22,13 @@ from anyshape.lower.llvm.polling import SharedPool
 from anyshape.lower.llvm.types import I32, I64, const
 from anyshape.lower.schedule.blocked import BlockOfRows
 from anyshape.lower.schedule.shared_steps import FEW_ROWS, pieces_of
+from anyshape.vm.compiling.options import make_options
+from anyshape.vm.export import export, export_target
 from anyshape.vm.native import pool as pool_module
 from anyshape.vm.native.executor import _pool as pool_of_process
 from anyshape.vm.native.pool_layout import PoolWord
 from anyshape.vm.program.table import Op
+from anyshape_testing.exports.loaded import Exported, Pool
 from tests.threads.native_pool import KERNEL, native, working_pool
 
 RNG = np.random.default_rng(7)
@@ -139,6 +142,19 @@ def test_calls_from_several_threads_at_once() -> None:
     for t in threads:
         t.join()
     assert not wrong
+
+
+def test_exported_objects_compute_steps_in_one_thread() -> None:
+    """They have a pool of another form, which their recurrences are not shared out to step by step."""
+    f = cell("lstm", "b")
+    alone, c = anyshape.compile(f, threads=1), Exported(export(f, "cell", export_target(None), make_options({})))
+    for rows in (1, 2, FEW_ROWS + 1):
+        arguments = arguments_of(rows)
+        sizes = [STEPS, rows]
+        room = [a.nbytes for a in alone(*arguments)]
+        results = c.run(arguments, sizes, c.arena_bytes_shared(3, sizes), room, Pool(3))
+        expected = [a.tobytes() for a in alone(*arguments)]
+        assert [a.tobytes() for a in c(*arguments)] == expected and [a.tobytes() for a in results] == expected
 
 
 def kernel_that_shares() -> Any:
