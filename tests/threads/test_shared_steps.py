@@ -145,7 +145,7 @@ def test_calls_from_several_threads_at_once() -> None:
 
 
 def test_exported_objects_compute_steps_in_one_thread() -> None:
-    """They have a pool of another form, which their recurrences are not shared out to step by step."""
+    """The pool of an exported object takes parts of kernels, and no steps."""
     f = cell("lstm", "b")
     alone, c = anyshape.compile(f, threads=1), Exported(export(f, "cell", export_target(None), make_options({})))
     for rows in (1, 2, FEW_ROWS + 1):
