@@ -1,6 +1,6 @@
 """Models compiled for bf16 and f16 beside the exact ones: errors against float64, and times of calls in turns.
 
-    PYTHONPATH=runtime:generated:. python -m benchmarks.precision [bert_mini resnet18 ...] [--times] [--openvino] [--threads 1]
+    PYTHONPATH=runtime:generated:. python -m benchmarks.precision [bert_mini resnet18 ...] [--times] [--openvino] [--slow-pairs]
 
 In: the models of benchmarks at their second shape, and those of the zoo at their last. Out: for each the errors of `benchmarks.accuracy` of
 all precisions and the nodes that are narrowed; with `--times`, the least time of many calls, which take turns. `--openvino`: the same of
@@ -16,10 +16,12 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 import anyshape
+from anyshape.lower import target
 from anyshape.precision import NARROW, PRECISIONS
 from benchmarks.accuracy import NO_ROUNDING, error, exact, models
 from benchmarks.models import Arrays
@@ -100,7 +102,12 @@ def main() -> int:
     parser.add_argument("--times", action="store_true", help="measure calls, too")
     parser.add_argument("--openvino", action="store_true", help="OpenVINO in the same precisions, too")
     parser.add_argument("--threads", type=int, default=1, help="the most threads of a call (1)")
+    parser.add_argument(
+        "--slow-pairs", action="store_true", help="as if the processor multiplied pairs of bf16 more slowly than f32"
+    )
     options = parser.parse_args()
+    if options.slow_pairs:  # before anything asks for the target
+        mock.patch.object(target, "are_pairs_slow", lambda *names: True).start()
     head = [f"{p:>10}" for p in PRECISIONS] + [f"{'narrowed':>9}"]
     timed = [f"{f'{p} ms':>10}" for p in PRECISIONS] + [f"{p:>6}" for p in NARROW]
     print(" ".join([f"{'model':28}", *head, *timed * options.times]))

@@ -4,7 +4,6 @@ for bit, whoever comes to help."""
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,6 +28,7 @@ from anyshape.vm.native.executor import _pool as pool_of_process
 from anyshape.vm.native.pool_layout import PoolWord
 from anyshape.vm.program.table import Op
 from anyshape_testing.exports.loaded import Exported, Pool
+from tests.in_threads import in_threads
 from tests.threads.native_pool import KERNEL, native, working_pool
 
 RNG = np.random.default_rng(7)
@@ -129,19 +129,12 @@ def test_calls_from_several_threads_at_once() -> None:
     f = anyshape.compile(cell("lstm", "b"), threads=2)
     arguments = arguments_of(2)
     expected = [a.tobytes() for a in f(*arguments)]
-    wrong: list[int] = []
 
     def calls(number: int) -> None:
         for _ in range(20):
-            if [a.tobytes() for a in f(*arguments)] != expected:
-                wrong.append(number)
+            assert [a.tobytes() for a in f(*arguments)] == expected, number
 
-    threads = [threading.Thread(target=calls, args=(k,)) for k in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not wrong
+    in_threads(calls, range(4))
 
 
 def test_exported_objects_compute_steps_in_one_thread() -> None:

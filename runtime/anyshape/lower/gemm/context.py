@@ -20,9 +20,8 @@ def packers_of(spec: ContractionSpec) -> tuple[str, str]:
     """The packers of A and B."""
     if spec.words is not None:
         return spec.words.packers
-    return spec.a_packer or pack_name(spec.a_stored or spec.element, spec.element), pack_name(
-        spec.b_stored or spec.element
-    )
+    of_a = spec.a_packer or pack_name(spec.a_stored or spec.element, spec.element)
+    return of_a, pack_name(spec.b_stored or spec.element)
 
 
 class ContractionContext:
