@@ -143,17 +143,19 @@ def compare(path: Path, arguments: Arrays) -> Errors:
     )
 
 
-def models(folder: Path) -> Iterator[tuple[str, Callable[[], tuple[Path, Arrays]]]]:
-    """Yields the models of benchmarks at their second shape, and those of the zoo at their last."""
+def models(folder: Path, every_shape: bool = False) -> Iterator[tuple[str, Callable[[], tuple[Path, Arrays]]]]:
+    """Yields the models of benchmarks at their second shape, or at each of them, and those of the zoo at their last."""
     for name in MODELS:
-        yield name, partial(_of_benchmarks, name, folder)
+        for shape in load(name).SHAPES if every_shape else load(name).SHAPES[1:2]:
+            called = "{} {}x{}".format(name, *shape) if every_shape else name
+            yield called, partial(_of_benchmarks, name, shape, folder)
     for file in sorted(structure.FOLDER.glob("zoo_*.onnx")):
         yield file.stem, partial(_of_zoo, file.stem, folder)
 
 
-def _of_benchmarks(name: str, folder: Path) -> tuple[Path, Arrays]:
-    model = load(name)
-    return model.build(folder / f"{name}.onnx"), model.inputs(*model.SHAPES[1], seed=2)
+def _of_benchmarks(name: str, shape: tuple[int, int], folder: Path) -> tuple[Path, Arrays]:
+    model, path = load(name), folder / f"{name}.onnx"
+    return path if path.exists() else model.build(path), model.inputs(*shape, seed=2)
 
 
 def _of_zoo(name: str, folder: Path) -> tuple[Path, Arrays]:

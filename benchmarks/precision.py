@@ -1,8 +1,8 @@
 """Models compiled for bf16 and f16 beside the exact ones: errors against float64, and times of calls in turns.
 
-    PYTHONPATH=runtime:generated:. python -m benchmarks.precision [bert_mini resnet18 ...] [--times] [--openvino] [--slow-pairs]
+    PYTHONPATH=runtime:generated:. python -m benchmarks.precision [bert_mini resnet18 ...] [--times] [--openvino] [--every-shape] [--slow-pairs]
 
-In: the models of benchmarks at their second shape, and those of the zoo at their last. Out: for each the errors of `benchmarks.accuracy` of
+In: the models of benchmarks at their second shape, or at every one with `--every-shape`, and those of the zoo at their last. Out: for each the errors of `benchmarks.accuracy` of
 all precisions and the nodes that are narrowed; with `--times`, the least time of many calls, which take turns. `--openvino`: the same of
 OpenVINO in each precision that its CPU plugin has on this machine, by INFERENCE_PRECISION_HINT.
 """
@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -35,7 +36,8 @@ HINTS = {"exact": "f32", **{p: p for p in NARROW}}
 """What OpenVINO calls precisions"""
 
 
-def openvino_runs(path: Path, threads: int) -> dict[str, Run]:
+@cache
+def compiled_by_openvino(path: Path, threads: int) -> dict[str, Run]:
     """Compiles a model in the precisions that the CPU plugin has here."""
     import openvino
 
@@ -70,16 +72,22 @@ def least_times(runs: Mapping[str, Run], arguments: Arrays) -> dict[str, float]:
     return least
 
 
+@cache
+def compiled(path: Path, threads: int) -> dict[str, anyshape.Executable]:
+    """A model in each precision."""
+    return {p: anyshape.compile(path, precision=p, threads=threads) for p in PRECISIONS}
+
+
 def row(path: Path, arguments: Arrays, options: argparse.Namespace) -> str:
     """The lines of one model. Raises what the reference raises for an operator that it has not."""
-    executables = {p: anyshape.compile(path, precision=p, threads=options.threads) for p in PRECISIONS}
+    executables = compiled(path, options.threads)
     known = {name: arguments[name] for name in executables["exact"].input_names}
     expected = exact(path, known)
     errors = {p: error(e.run(known), expected) for p, e in executables.items()}
     if errors["exact"] > NO_ROUNDING:
         return "onnx's reference gives something else"
     line = " ".join(f"{errors[p]:10.2e}" for p in PRECISIONS) + f" {len(executables['bf16'].report.narrowed):9}"
-    theirs = openvino_runs(path, options.threads) if options.openvino else {}
+    theirs = compiled_by_openvino(path, options.threads) if options.openvino else {}
     ours: dict[str, Run] = {p: executable.run for p, executable in executables.items()}
     seconds = least_times({**ours, **{f"their {p}": run for p, run in theirs.items()}}, known) if options.times else {}
     if seconds:
@@ -102,6 +110,7 @@ def main() -> int:
     parser.add_argument("--times", action="store_true", help="measure calls, too")
     parser.add_argument("--openvino", action="store_true", help="OpenVINO in the same precisions, too")
     parser.add_argument("--threads", type=int, default=1, help="the most threads of a call (1)")
+    parser.add_argument("--every-shape", action="store_true", help="the models of benchmarks at all of their shapes")
     parser.add_argument(
         "--slow-pairs", action="store_true", help="as if the processor multiplied pairs of bf16 more slowly than f32"
     )
@@ -112,8 +121,8 @@ def main() -> int:
     timed = [f"{f'{p} ms':>10}" for p in PRECISIONS] + [f"{p:>6}" for p in NARROW]
     print(" ".join([f"{'model':28}", *head, *timed * options.times]))
     with tempfile.TemporaryDirectory() as folder:
-        for name, build in models(Path(folder)):
-            if options.models and name not in options.models:
+        for name, build in models(Path(folder), every_shape=options.every_shape):
+            if options.models and name.split()[0] not in options.models:
                 continue
             try:
                 line = row(*build(), options)

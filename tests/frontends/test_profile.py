@@ -55,6 +55,11 @@ def test_limits_are_those_of_what_is_multiplied() -> None:
         f"{kind} tiles" if f"{kind} tiles" in multiply_adds_of(host_target()) else kind for kind in ("bf16", "i8")
     )
     assert multiply_add(layer(), x, precision="bf16") == [pairs, "f32"]
+    image = anyshape.input("x", "f32[1, 8, height, 16]")
+    weights = anyshape.constant(RNG.standard_normal((16, 8, 3, 3)).astype(np.float32))
+    windows = anyshape.function([image], ops.conv(image, weights, None, pads=(1, 1, 1, 1)))
+    pixels = np.ones((1, 8, 16, 16), np.float32)
+    assert [multiply_add(windows, pixels, precision=p) for p in ("exact", "bf16")] == [["f32"], [pairs]]
     exact, narrow = (profile(layer(), {"x": x}, 1, precision=p).samples[0] for p in ("exact", "bf16"))
     assert narrow.operations == exact.operations  # roundings are no operations
     wide, codes = anyshape.input("x", "f64[n, 64]"), anyshape.input("x", "u8[n, 64]")

@@ -25,7 +25,7 @@ import anyshape
 from anyshape.lower import gemm, target
 from anyshape.lower.gemm import Codes, Side, library
 from anyshape.lower.gemm.matrix_tiles import TALLEST
-from anyshape.lower.gemm.pairs import TILED, Pairs
+from anyshape.lower.gemm.pairs import FEWEST_ROWS, TILED, Pairs
 from anyshape.lower.limits import emit_chains
 from anyshape.lower.llvm import emulated_tiles, matrix_tiles
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
@@ -40,7 +40,7 @@ from tests.kernel_texts import heard
 from tests.precision.test_forms import FORMS
 
 Array = np.ndarray[Any, Any]
-HOST = host_target()
+HOST = replace(host_target(), slow_pairs=False)
 LEAST_ROWS = MatrixTiles(pairs=True, dots=True).least_rows
 EMULATED = replace(HOST, matrix_tiles=MatrixTiles(pairs=True, dots=True, emulated=True))
 AMX = "+amx-tile,+amx-bf16,+amx-int8"
@@ -506,6 +506,17 @@ def test_a_wrong_instruction_makes_a_wrong_product_of_tiles_alone(wrong: str, mo
     assert is_right(of, LEAST_ROWS - 1, 70, 130, pairs)
     monkeypatch.undo()
     assert is_right(EMULATED, 2 * TALLEST + 3, 70, 130, pairs)
+
+
+def test_tiles_multiply_fewer_rows_of_pairs_where_vectors_of_them_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    for wrong, pairs, least in (
+        ("pairs of B packed the other way", True, FEWEST_ROWS),
+        ("bytes of B without sign", False, LEAST_ROWS),
+    ):
+        instruction, write, _ = WRONG[wrong]
+        of = replace(with_emulation(monkeypatch, instruction, write), slow_pairs=True)
+        assert is_right(of, least - 1, 70, 130, pairs) and not is_right(of, least, 70, 130, pairs)
+        monkeypatch.undo()
 
 
 def test_code_that_a_poll_calls_may_use_tiles() -> None:

@@ -57,9 +57,9 @@ def _products(phases: Iterable[Phase]) -> Iterator[Product]:
 
 
 def _of_product(p: Product, target: Target) -> MultiplyAdd:
-    tiles, rows = target.matrix_tiles, p.m.extent
-    are_few = tiles is None or (isinstance(rows, int) and rows < tiles.least_rows)
-    by_tiles = by_matrix_tiles(p.words, target) and not are_few
+    rows, by_tiles = p.m.extent, False
+    if p.words is not None and by_matrix_tiles(p.words, target):
+        by_tiles = not isinstance(rows, int) or rows >= p.words.least_rows(target)
     match p.words:
         case Pairs() if target.multiplies_pairs:
             return "bf16 tiles" if by_tiles else "bf16"

@@ -74,6 +74,10 @@ class Codes:
     def tiles(self, target: Target) -> TileNames | None:
         return tiled(self.a) if target.matrix_tiles is not None and target.matrix_tiles.dots else None
 
+    def least_rows(self, target: Target) -> int:
+        assert target.matrix_tiles is not None
+        return target.matrix_tiles.least_rows
+
     def stored_b(self, target: Target) -> Type | None:
         return None
 

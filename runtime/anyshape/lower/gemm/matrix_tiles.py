@@ -15,7 +15,7 @@ from typing import Any
 
 from ..llvm import matrix_tiles
 from ..llvm.builder import FunctionBuilder, Module
-from ..llvm.matrix_tiles import ROWS, WORDS
+from ..llvm.matrix_tiles import ROW_BYTES, ROWS, WORDS
 from ..llvm.transpose import transpose
 from ..llvm.types import I8, I32, I64, PTR, VOID, Val, const
 from .kernel_arguments import KERNEL_ARGUMENTS
@@ -77,17 +77,19 @@ def emit_tile_kernels(module: Module, names: TileNames, kinds: Sequence[int]) ->
 
 def _emit_kernel(module: Module, name: str, rows: int, columns: int, product: str) -> None:
     """Emits a kernel of so many tiles of rows and columns. All of `k`, whole tiles of it, is added up in tiles. `a_row` and the steps of B
-    and C count words."""
+    and C count words. What is prefetched goes into the second cache: the factors of a large kernel are more than the first one holds."""
     with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
-        k, a, a_row, _, b, b_step, _, c, c_step, *_ = f.args
+        k, a, a_row, _, b, b_step, _, c, c_step, _, soon, soon_step = f.args
         a_bytes, b_bytes, c_bytes = (f.mul(words, 4) for words in (a_row, b_step, c_step))
         sums = [[row * columns + column for column in range(columns)] for row in range(rows)]
         for row in sums:
             for total in row:
                 matrix_tiles.clear(f, total)
-        b_next = f.mul(b_bytes, WORDS)
-        with f.for_range(0, k, WORDS, carried=[a, b]) as loop:
-            a_now, b_now = loop.carried
+        b_next, soon_next = f.mul(b_bytes, WORDS), f.mul(soon_step, WORDS)
+        with f.for_range(0, k, WORDS, carried=[a, b, soon]) as loop:
+            a_now, b_now, soon_now = loop.carried
+            with f.for_range(0, soon_next, ROW_BYTES) as lines:
+                f.prefetch(f.gep(soon_now, lines.index, I8), to_write=False, into=2)
             for at in range(columns):
                 matrix_tiles.load(f, _B + at, f.gep(b_now, at * WORDS, I32), b_bytes)
             for at in range(rows):
@@ -95,7 +97,7 @@ def _emit_kernel(module: Module, name: str, rows: int, columns: int, product: st
                 matrix_tiles.load(f, _A + at, start, a_bytes)
                 for column in range(columns):
                     matrix_tiles.multiply(f, product, sums[at][column], _A + at, _B + column)
-            loop.next(f.gep(a_now, WORDS, I32), f.gep(b_now, b_next, I8))
+            loop.next(f.gep(a_now, WORDS, I32), f.gep(b_now, b_next, I8), f.gep(soon_now, soon_next, I8))
         for at, row in enumerate(sums):
             start = f.gep(c, f.mul(c_bytes, at * ROWS), I8) if at else c
             for column, total in enumerate(row):

@@ -32,6 +32,9 @@ from .words import panel_steps, word_panels
 
 TABLE = "anyshape_gemm_pairs_kernels"
 PACK = "anyshape_gemm_pairs_pack"
+FEWEST_ROWS = 5
+"""Rows from which on matrix tiles multiply where vectors of pairs are slow: one more than kernels have that read B in place. Tiles are ahead
+from four rows on (`python -m benchmarks.matrix_tiles`), though most of their rows are idle then."""
 TILED = TileNames(
     "anyshape_gemm_pairs_tile_kernels", "anyshape_gemm_pairs_rows", "anyshape_gemm_pairs_strip", "tdpbf16ps"
 )
@@ -73,6 +76,11 @@ class Pairs:
 
     def tiles(self, target: Target) -> TileNames | None:
         return TILED if target.matrix_tiles is not None and target.matrix_tiles.pairs else None
+
+    def least_rows(self, target: Target) -> int:
+        assert target.matrix_tiles is not None
+        least = target.matrix_tiles.least_rows
+        return min(least, FEWEST_ROWS) if target.slow_pairs else least
 
     def prepacked(self, array: npt.NDArray[Any], tiles: Tiles, target: Target) -> npt.NDArray[Any]:
         narrow, per = array.astype(ml_dtypes.bfloat16), self.per(target)

@@ -95,12 +95,12 @@ class MatrixUse:
 
 def matrix_use(f: FunctionBuilder, spec: ContractionSpec, tiles: Tiles, k: Val, rows: Val) -> MatrixUse | None:
     """Matrix tiles in a product with so many words of k and so many rows in all; None where there are none for it."""
-    names, there = None if spec.words is None else spec.words.tiles(f.target), f.target.matrix_tiles
-    if names is None or there is None:
+    names = None if spec.words is None else spec.words.tiles(f.target)
+    if spec.words is None or names is None:
         return None
     line = tiles.line // tiles.element.bytes
     pitch = f.add(f.mul(f.binary("udiv", f.add(k, 2 * line - 1), const(I64, 2 * line)), 2 * line), line)
-    return MatrixUse(names, f.compare("ge", rows, there.least_rows), k, emit_whole_steps(f, k), pitch)
+    return MatrixUse(names, f.compare("ge", rows, spec.words.least_rows(f.target)), k, emit_whole_steps(f, k), pitch)
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,9 @@ class OperandWords(Protocol):
     def tiles(self, target: Target) -> TileNames | None:
         """What multiplies by matrix tiles, if the target has these for such words."""
 
+    def least_rows(self, target: Target) -> int:
+        """Rows of a product from which on matrix tiles multiply, which the target has."""
+
     def prepacked(self, array: npt.NDArray[Any], tiles: Tiles, target: Target) -> npt.NDArray[Any]:
         """A constant B, [..., K, N], as panels of words."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from ..target import Target
 from .types import I1, I8, I32, I64, PTR, VOID, Type, Val, ValLike, const, const_vector, undefined
@@ -182,9 +183,9 @@ class InstructionBuilder:
             overload=f"{value.type.suffix}.v{value.type.lanes}p0",
         )
 
-    def prefetch(self, address: Val, to_write: bool) -> None:
-        """Prefetches the cache line of an address, which need not be valid."""
-        hint = [address, const(I32, int(to_write)), const(I32, 3), const(I32, 1)]
+    def prefetch(self, address: Val, to_write: bool, into: Literal[1, 2] = 1) -> None:
+        """Prefetches the cache line of an address, which need not be valid, into the first or the second cache."""
+        hint = [address, const(I32, int(to_write)), const(I32, 4 - into), const(I32, 1)]
         self.call_intrinsic("llvm.prefetch", VOID, hint, overload="p0")
 
     def memset_zero(self, base: Val, byte_count: Val) -> None:

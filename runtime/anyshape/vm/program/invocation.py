@@ -54,7 +54,8 @@ class Invocation:
 
         border = self.step.tensors
         inputs, outputs = (tuple(border[v] for v in values) for values in (self.step.inputs, self.step.outputs))
-        return multiply_add_of(Group("profiled", self.step.equations, inputs, outputs=outputs))
+        constants = {border[v]: v.constant for v in self.step.inputs if v.constant is not None}
+        return multiply_add_of(Group("profiled", self.step.equations, inputs, outputs=outputs, constants=constants))
 
     @property
     def moved(self) -> Size:

@@ -11,7 +11,7 @@ from ..builder import FunctionBuilder
 from ..types import F64, Val, const
 from .logarithm import LN2_HIGH_F64, LN2_LOW_F64
 from .pieces import LOG2E, Double, format_of, horner, power_of_two, quick_sum, scale, two_product, two_sum
-from .rounding import abs_, at_least_keeping_nan, clamp_keeping_nan, copysign, round_even
+from .rounding import abs_, at_most_keeping_nan, clamp_keeping_nan, copysign, round_even
 
 _LN2_F32 = 0.6931471824645996
 """ln 2 as an f32 has it, wrong by 2e-9: up to 30 times that changes no tanh by more than a hundredth of a unit in the last place."""
@@ -71,9 +71,9 @@ def exp(f: FunctionBuilder, x: Val, nonpositive: bool = False) -> Val:
     `nonpositive`: x is known to be at most 0, or NaN."""
     wide = x.type.scalar == F64
     low, high = _RANGE_F64 if wide else (-104.0, 89.0)
-    x = at_least_keeping_nan(f, x, low) if nonpositive else clamp_keeping_nan(f, x, low, high)
-    n, r = _reduce(f, x)
-    return scale(f, horner(f, r, (1.0, 1.0, *(_EXP_F64 if wide else _EXP_F32))), n)
+    is_any = f.fcmp("uge", x, low)
+    n, r = _reduce(f, x if nonpositive else at_most_keeping_nan(f, x, high))
+    return scale(f, horner(f, r, (1.0, 1.0, *(_EXP_F64 if wide else _EXP_F32))), n, is_any)
 
 
 def exp_of_two(f: FunctionBuilder, x: Double) -> Val:

@@ -62,15 +62,14 @@ def maximum(f: FunctionBuilder, a: ValLike, b: ValLike, unsigned: bool = False) 
 
 def clamp_keeping_nan(f: FunctionBuilder, x: Val, low: float, high: float) -> Val:
     """min(max(x, low), high), NaN untouched: the order of operands is that of the machine's own min and max."""
-    raised = at_least_keeping_nan(f, x, low)
-    high_val, _ = f.pair(high, x)
-    return f.select(f.fcmp("olt", high_val, raised), high_val, raised)
-
-
-def at_least_keeping_nan(f: FunctionBuilder, x: Val, low: float) -> Val:
-    """max(x, low), NaN untouched."""
     low_val, _ = f.pair(low, x)
-    return f.select(f.fcmp("ogt", low_val, x), low_val, x)
+    return at_most_keeping_nan(f, f.select(f.fcmp("ogt", low_val, x), low_val, x), high)
+
+
+def at_most_keeping_nan(f: FunctionBuilder, x: Val, high: float) -> Val:
+    """min(x, high), NaN untouched."""
+    high_val, _ = f.pair(high, x)
+    return f.select(f.fcmp("olt", high_val, x), high_val, x)
 
 
 def fmod(f: FunctionBuilder, a: ValLike, b: ValLike, floored: bool = False) -> Val:
