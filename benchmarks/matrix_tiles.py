@@ -1,5 +1,8 @@
 """Products by matrix tiles (AMX) beside those by vectors, one thread: peaks, shares of them, and from how many rows on tiles are faster.
 
+The peak of tiles has all factors in registers. Beside it stands what they do with factors from the second cache: two tiles of each are
+loaded for four products, half of that cache is read over and over, and no sum is stored.
+
     python -m benchmarks.matrix_tiles [--of bf16|i8] [--rows 1,2,4,8,12,16,24,32,64,256] [--shapes 256x1024,768x768]
 
 Both are kernels of the one template with a constant B, called in turns in batches of about half a millisecond; the best batch counts.
@@ -22,14 +25,18 @@ import numpy as np
 from anyshape.lower import gemm
 from anyshape.lower.gemm.pairs import Pairs
 from anyshape.lower.limits import measure_peak
+from anyshape.lower.llvm import matrix_tiles
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import Loaded, compile_module
-from anyshape.lower.llvm.types import F32, I32, I64, PTR, Type, const
+from anyshape.lower.llvm.types import F32, I8, I32, I64, PTR, VOID, Type, const
 from anyshape.lower.multiply_adds import multiply_adds_of
 from anyshape.lower.target import Target, host_target
 from benchmarks.gemm_measure import best_times
 
 ROWS = "1,2,4,8,12,16,24,32,64,256"
+PAIR_BYTES = 2 * matrix_tiles.ROWS * matrix_tiles.ROW_BYTES
+PRODUCTS = {"bf16": ("tdpbf16ps", 2), "i8": ("tdpbusd", 4)}
+"""The instruction, and the elements of a word"""
 SHAPES = "256x256,256x1024,768x768,1024x1024,3072x768"
 
 
@@ -85,6 +92,35 @@ def product_call(target: Target, kind: Kind, loaded: Loaded, a: Any, b: Any) -> 
     return lambda: (function(*args), keep, c)[2]
 
 
+def from_second_cache(target: Target, product: str, per: int) -> float:
+    """Measures the multiply-adds of tiles whose factors come from the second cache, in GFLOP/s: words have `per` elements."""
+    module = Module(target)
+    with module.function("stream", VOID, [("a", PTR), ("b", PTR), ("steps", I64)]) as f:
+        a, b, steps = f.args
+        matrix_tiles.configure(f, matrix_tiles.define_configuration(module))
+        for total in range(4):
+            matrix_tiles.clear(f, total)
+        tile, two = const(I64, matrix_tiles.ROW_BYTES), const(I64, 2 * matrix_tiles.ROW_BYTES)
+        with f.for_range(0, f.mul(steps, PAIR_BYTES), PAIR_BYTES) as loop:
+            a_now, b_now = f.gep(a, loop.index, I8), f.gep(b, loop.index, I8)
+            for at in range(2):
+                matrix_tiles.load(f, 6 + at, f.gep(b_now, at * matrix_tiles.ROW_BYTES, I8), two)
+            for at in range(2):
+                matrix_tiles.load(f, 4 + at, f.gep(a_now, at * PAIR_BYTES // 2, I8), tile)
+                for column in range(2):
+                    matrix_tiles.multiply(f, product, 2 * at + column, 4 + at, 6 + column)
+        matrix_tiles.release(f)
+        f.ret()
+    loaded = compile_module(module, gemm.resolve(module.imports, module.target))
+    steps = target.l2_bytes // 4 // PAIR_BYTES
+    a, b = (np.ones(steps * PAIR_BYTES + 64, np.uint8) for _ in range(2))  # pages of their own: those of zeros are one
+    stream = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(loaded.address("stream"))
+    arguments = *(x.ctypes.data + -x.ctypes.data % 64 for x in (a, b)), steps
+    flops = 2.0 * steps * 4 * matrix_tiles.ROWS * matrix_tiles.WORDS**2 * per
+    (least,) = best_times([lambda: stream(*arguments)], flops, 1000.0, 0.5)
+    return flops / least / 1e9
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Products by matrix tiles beside those by vectors, one thread.")
     parser.add_argument("--of", choices=sorted(KINDS), default="bf16")
@@ -107,11 +143,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         measure_peak(name) if name in multiply_adds_of(host) else float("nan")
         for name in (kind.name, f"{kind.name} tiles")
     ]
-    print(f"peaks of one core: {peaks[0]:.0f} GFLOP/s by vectors, {peaks[1]:.0f} by tiles")
+    near = from_second_cache(target, *PRODUCTS[kind.name])
+    print(
+        f"peaks of one core: {peaks[0]:.0f} GFLOP/s by vectors, {peaks[1]:.0f} by tiles, "
+        f"{near:.0f} with factors from the second cache"
+    )
     if not measured:
         print("tiles are emulated: no figure of theirs means anything")
     print(
-        f"{'M':>5} {'K':>5} {'N':>5} {'vectors us':>11} {'% of peak':>9} {'tiles us':>10} {'% of peak':>9} {'vectors/tiles':>13}"
+        f"{'M':>5} {'K':>5} {'N':>5} {'vectors us':>11} {'% of peak':>9} {'tiles us':>10} {'% of peak':>9} "
+        f"{'% of near':>9} {'vectors/tiles':>13}"
     )
     kernels = [(t, product_kernel(t, kind)) for t in (host.without_tiles, target)]
     rows, shapes = ([*map(int, text.split(","))] for text in (options.rows, options.shapes.replace("x", ",")))
@@ -127,7 +168,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             shares = [100 * flops / t / 1e9 / peak for t, peak in zip(times, peaks)]
             faster[m] &= times[1] < times[0]
             vectors, by = (f"{t * 1e6:10.1f} {share:9.1f}" for t, share in zip(times, shares))
-            print(f"{m:5} {k:5} {n:5}  {vectors} {by} {times[0] / times[1]:13.2f}", flush=True)
+            of_near = 100 * flops / times[1] / 1e9 / near
+            print(f"{m:5} {k:5} {n:5}  {vectors} {by} {of_near:9.1f} {times[0] / times[1]:13.2f}", flush=True)
     from_here = next((m for at, m in enumerate(rows) if all(faster[later] for later in rows[at:])), None)
     print(
         f"tiles are faster at all shapes from {from_here} rows on"

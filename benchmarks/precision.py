@@ -1,10 +1,10 @@
 """Models compiled for bf16 and f16 beside the exact ones: errors against float64, and times of calls in turns.
 
-    PYTHONPATH=runtime:generated:. python -m benchmarks.precision [bert_mini resnet18 ...] [--times] [--openvino] [--every-shape] [--slow-pairs]
+    PYTHONPATH=runtime:generated:. python -m benchmarks.precision [bert_mini ...] [--times] [--openvino] [--every-shape] [--slow-pairs]
 
-In: the models of benchmarks at their second shape, or at every one with `--every-shape`, and those of the zoo at their last. Out: for each the errors of `benchmarks.accuracy` of
-all precisions and the nodes that are narrowed; with `--times`, the least time of many calls, which take turns. `--openvino`: the same of
-OpenVINO in each precision that its CPU plugin has on this machine, by INFERENCE_PRECISION_HINT.
+In: the models of benchmarks at their second shape, or at every one with `--every-shape`, and those of the zoo at their last. Out: for
+each the errors of `benchmarks.accuracy` of all precisions and the nodes that are narrowed; with `--times`, the least time of many calls,
+which take turns. `--openvino`: the same of OpenVINO in each precision that its CPU plugin has on this machine, by INFERENCE_PRECISION_HINT.
 """
 
 from __future__ import annotations

@@ -42,8 +42,8 @@ class MatrixTiles:
     """Matrix tiles (AMX): eight registers of 16 rows of 64 bytes, and instructions that multiply them. `pairs`: there are products of pairs
     of bf16; `dots`: of four bytes with and without sign. `emulated`: functions compute what the instructions would, for tests.
 
-    `least_rows`: rows of a product from which on tiles multiply it, where vectors multiply the same words quickly; fewer leave most rows of
-    a tile idle (`python -m benchmarks.matrix_tiles` measures it: vectors of bytes are ahead up to eight rows, and behind from sixteen on)."""
+    `least_rows`: rows of a product from which on tiles multiply it, where vectors multiply the same words quickly; fewer leave most rows
+    of a tile idle (`python -m benchmarks.matrix_tiles`: vectors of bytes are ahead up to eight rows, and behind from sixteen on)."""
 
     pairs: bool
     dots: bool

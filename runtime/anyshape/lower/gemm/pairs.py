@@ -33,8 +33,8 @@ from .words import panel_steps, word_panels
 TABLE = "anyshape_gemm_pairs_kernels"
 PACK = "anyshape_gemm_pairs_pack"
 FEWEST_ROWS = 5
-"""Rows from which on matrix tiles multiply where vectors of pairs are slow: one more than kernels have that read B in place. Tiles are ahead
-from four rows on (`python -m benchmarks.matrix_tiles`), though most of their rows are idle then."""
+"""Rows from which on matrix tiles multiply where vectors of pairs are slow: one more than kernels have that read B in place. Tiles are
+ahead from four rows on (`python -m benchmarks.matrix_tiles`), though most of their rows are idle then."""
 TILED = TileNames(
     "anyshape_gemm_pairs_tile_kernels", "anyshape_gemm_pairs_rows", "anyshape_gemm_pairs_strip", "tdpbf16ps"
 )
