@@ -33,6 +33,11 @@ TARGETS = {
 }
 
 
+WITH_DOTS = processor(
+    "x86_64-unknown-linux-gnu", "x86-64-v4", "+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512vl,+avx512dq,+avx512vnni"
+)
+
+
 def blocks(
     bits: int = 4,
     *,
@@ -40,12 +45,13 @@ def blocks(
     signs: tuple[str, str] = ("i8", "u8"),
     columns_last: bool = False,
     nested: bool = True,
+    columns: dims.Size = C,
 ) -> Group:
     """Rows of bytes in blocks times columns of codes of so many bits, with a scale for each block of a column."""
     b, per = Builder("blocks"), 8 // bits
     x = b.input([M, BLOCKS, WORDS, per, 4], signs[0])
-    codes = b.input([BLOCKS, WORDS, 4, C] if columns_last else [BLOCKS, WORDS, C, 4], signs[1])
-    scale, y = b.input([BLOCKS, C]), b.tensor([M, C] if nested else [M, C, BLOCKS])
+    codes = b.input([BLOCKS, WORDS, 4, columns] if columns_last else [BLOCKS, WORDS, columns, 4], signs[1])
+    scale, y = b.input([BLOCKS, columns]), b.tensor([M, columns] if nested else [M, columns, BLOCKS])
     i, j, *q = b.eqs.indices("i", y.shape)
 
     def of_block(block: object) -> object:
@@ -77,12 +83,19 @@ def test_words_of_codes(bits: int, target: Target) -> None:
 
 
 def test_a_dot_product_is_one_instruction_where_there_is_one() -> None:
-    with_dots = processor(
-        "x86_64-unknown-linux-gnu", "x86-64-v4", "+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512vl,+avx512dq,+avx512vnni"
-    )
-    assert with_dots.dots
-    assert "vpdpbusd" in lower_group(blocks(), with_dots).text
-    assert "vpdpbusd" not in lower_group(blocks(), without_dots(with_dots)).text
+    assert WITH_DOTS.dots
+    assert "vpdpbusd" in lower_group(blocks(), WITH_DOTS).text
+    assert "vpdpbusd" not in lower_group(blocks(), without_dots(WITH_DOTS)).text
+
+
+def test_codes_of_later_blocks_are_prefetched_where_a_block_is_one_stretch_of_memory() -> None:
+    many, few = (replace(WITH_DOTS, l1_bytes=size << 10) for size in (48, 32))  # miss buffers
+    assert "@llvm.prefetch" in lower_group(blocks(columns=64), many).text
+    assert "@llvm.prefetch" not in lower_group(blocks(columns=64), few).text
+    assert (
+        "@llvm.prefetch" not in lower_group(blocks(), many).text
+    )  # as many columns as vectors have are a part of a block
+    check(blocks(columns=64), [{M: 1}, {M: 9}], target=replace(host_target(), l1_bytes=48 << 10))
 
 
 @pytest.mark.parametrize(
