@@ -45,7 +45,7 @@ LEAST_ROWS = MatrixTiles(pairs=True, dots=True).least_rows
 EMULATED = replace(HOST, matrix_tiles=MatrixTiles(pairs=True, dots=True, emulated=True))
 AMX = "+amx-tile,+amx-bf16,+amx-int8"
 TRUE = replace(HOST, features=f"{HOST.features},{AMX}", matrix_tiles=MatrixTiles(pairs=True, dots=True))
-"""This machine with the instructions: what is compiled for it does not run here."""
+"""This machine with the instructions: what is compiled for it runs only where it has them."""
 pytestmark = pytest.mark.skipif(
     not (HOST.pairs and HOST.dots),
     reason="words are packed for tiles by AVX512-BF16 and AVX512-VNNI",
