@@ -7,10 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from anyshape import dims
+import anyshape
+from anyshape import dims, ops
 from anyshape.dtypes import F32, I32
 from anyshape.equations.functions import bit_and, cast, reduce_, shift_right
 from anyshape.lower import Group, describe, host_target, lower_group
+from anyshape.lower.emit.scopes import row_groups
 from anyshape.lower.target import Target, processor
 from tests.lower.groups import Builder, M
 from tests.lower.native import check
@@ -146,3 +148,27 @@ def test_inner_sums_are_kept_only_for_a_later_loop(kind: str, kept: bool) -> Non
     group = sums_of_sums(kind)
     assert ("scratch" in describe(group)) == kept
     check(group, SIZES)
+
+
+def test_rows_of_several_blocks_are_what_each_is_alone() -> None:
+    """Panels of codes are outside of groups of rows, and blocks of rows outside of these."""
+    rng, panels, columns = np.random.default_rng(3), 3, 16
+    a = anyshape.input("a", f"i8[rows, {BLOCKS}, {WORDS * 8}]")
+    step, total = (anyshape.input(n, f"f32[rows, {BLOCKS}]") for n in ("step", "total"))
+    codes = rng.integers(0, 256, (panels, BLOCKS, WORDS, columns, 4)).astype(np.uint8)
+    scale = rng.standard_normal((panels, BLOCKS, columns)).astype(np.float32)
+    product = anyshape.function([a, step, total], ops.matmul_nbits_of_bytes(a, step, total, codes, scale))
+    rows = 2 * row_groups.BLOCK + 5
+    drawn = {
+        "a": rng.integers(-128, 128, (rows, BLOCKS, WORDS * 8)).astype(np.int8),
+        "step": rng.random((rows, BLOCKS)).astype(np.float32),
+        "total": rng.standard_normal((rows, BLOCKS)).astype(np.float32),
+    }
+    for threads in (1, 2):
+        run = anyshape.compile(product, threads=threads).run
+        alone = [run({n: x[k : k + 1] for n, x in drawn.items()})[0] for k in range(rows)]
+        np.testing.assert_array_equal(run(drawn)[0], np.concatenate(alone))
+    wide = ((codes[:, :, :, None] >> np.array([0, 4])[:, None, None]) & 15).astype(np.float64)
+    sums = np.einsum("rqtse,uqtsje->ruqj", drawn["a"].reshape(rows, BLOCKS, WORDS, 2, 4).astype(np.float64), wide)
+    exact = (sums * drawn["step"][:, None, :, None] - 8 * drawn["total"][:, None, :, None]) * scale
+    np.testing.assert_allclose(run(drawn)[0], exact.sum(2).reshape(rows, -1), rtol=1e-4, atol=1e-3)
