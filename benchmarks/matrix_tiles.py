@@ -35,8 +35,7 @@ from benchmarks.gemm_measure import best_times
 
 ROWS = "1,2,4,8,12,16,24,32,64,256"
 PAIR_BYTES = 2 * matrix_tiles.ROWS * matrix_tiles.ROW_BYTES
-PRODUCTS = {"bf16": ("tdpbf16ps", 2), "i8": ("tdpbusd", 4)}
-"""The instruction, and the elements of a word"""
+"""Bytes of two tiles"""
 SHAPES = "256x256,256x1024,768x768,1024x1024,3072x768"
 
 
@@ -92,9 +91,10 @@ def product_call(target: Target, kind: Kind, loaded: Loaded, a: Any, b: Any) -> 
     return lambda: (function(*args), keep, c)[2]
 
 
-def from_second_cache(target: Target, product: str, per: int) -> float:
-    """Measures the multiply-adds of tiles whose factors come from the second cache, in GFLOP/s: words have `per` elements."""
-    module = Module(target)
+def from_second_cache(target: Target, words: gemm.OperandWords) -> float:
+    """Measures the multiply-adds of tiles whose factors come from the second cache, in GFLOP/s."""
+    module, names, per = Module(target), words.tiles(target), words.per(target)
+    assert names is not None
     with module.function("stream", VOID, [("a", PTR), ("b", PTR), ("steps", I64)]) as f:
         a, b, steps = f.args
         matrix_tiles.configure(f, matrix_tiles.define_configuration(module))
@@ -108,7 +108,7 @@ def from_second_cache(target: Target, product: str, per: int) -> float:
             for at in range(2):
                 matrix_tiles.load(f, 4 + at, f.gep(a_now, at * PAIR_BYTES // 2, I8), tile)
                 for column in range(2):
-                    matrix_tiles.multiply(f, product, 2 * at + column, 4 + at, 6 + column)
+                    matrix_tiles.multiply(f, names.product, 2 * at + column, 4 + at, 6 + column)
         matrix_tiles.release(f)
         f.ret()
     loaded = compile_module(module, gemm.resolve(module.imports, module.target))
@@ -143,7 +143,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         measure_peak(name) if name in multiply_adds_of(host) else float("nan")
         for name in (kind.name, f"{kind.name} tiles")
     ]
-    near = from_second_cache(target, *PRODUCTS[kind.name])
+    near = from_second_cache(target, kind.words)
     print(
         f"peaks of one core: {peaks[0]:.0f} GFLOP/s by vectors, {peaks[1]:.0f} by tiles, "
         f"{near:.0f} with factors from the second cache"
@@ -152,7 +152,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("tiles are emulated: no figure of theirs means anything")
     print(
         f"{'M':>5} {'K':>5} {'N':>5} {'vectors us':>11} {'% of peak':>9} {'tiles us':>10} {'% of peak':>9} "
-        f"{'% of near':>9} {'vectors/tiles':>13}"
+        f"{'% of L2':>9} {'vectors/tiles':>13}"
     )
     kernels = [(t, product_kernel(t, kind)) for t in (host.without_tiles, target)]
     rows, shapes = ([*map(int, text.split(","))] for text in (options.rows, options.shapes.replace("x", ",")))

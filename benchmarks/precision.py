@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -36,7 +36,7 @@ HINTS = {"exact": "f32", **{p: p for p in NARROW}}
 """What OpenVINO calls precisions"""
 
 
-@cache
+@lru_cache(maxsize=1)  # the shapes of a model follow each other
 def compiled_by_openvino(path: Path, threads: int) -> dict[str, Run]:
     """Compiles a model in the precisions that the CPU plugin has here."""
     import openvino
@@ -72,7 +72,7 @@ def least_times(runs: Mapping[str, Run], arguments: Arrays) -> dict[str, float]:
     return least
 
 
-@cache
+@lru_cache(maxsize=1)  # the shapes of a model follow each other
 def compiled(path: Path, threads: int) -> dict[str, anyshape.Executable]:
     """A model in each precision."""
     return {p: anyshape.compile(path, precision=p, threads=threads) for p in PRECISIONS}

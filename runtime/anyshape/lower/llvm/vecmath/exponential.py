@@ -71,9 +71,9 @@ def exp(f: FunctionBuilder, x: Val, nonpositive: bool = False) -> Val:
     `nonpositive`: x is known to be at most 0, or NaN."""
     wide = x.type.scalar == F64
     low, high = _RANGE_F64 if wide else (-104.0, 89.0)
-    is_any = f.fcmp("uge", x, low)
+    remains = f.fcmp("uge", x, low)
     n, r = _reduce(f, x if nonpositive else at_most_keeping_nan(f, x, high))
-    return scale(f, horner(f, r, (1.0, 1.0, *(_EXP_F64 if wide else _EXP_F32))), n, is_any)
+    return scale(f, horner(f, r, (1.0, 1.0, *(_EXP_F64 if wide else _EXP_F32))), n, remains)
 
 
 def exp_of_two(f: FunctionBuilder, x: Double) -> Val:

@@ -53,12 +53,12 @@ def scale(f: FunctionBuilder, x: Val, n: Val, where: Val | None = None) -> Val:
     are 0 and underflow nowhere, which takes Intel's processors more than a hundred cycles."""
     suffix = {("float", 16): "ps", ("double", 8): "pd"}.get((x.type.element, x.type.lanes))
     if f.target.scalef and suffix is not None:
-        lanes = I16 if suffix == "ps" else I8
-        mask = const(lanes, -1) if where is None else f.bitcast(where, lanes)
+        mask_type = I16 if suffix == "ps" else I8
+        mask = const(mask_type, -1) if where is None else f.bitcast(where, mask_type)
         args = [x, n, const(x.type, 0.0), mask, const(I32, 4)]
         return f.call_intrinsic(f"llvm.x86.avx512.mask.scalef.{suffix}.512", x.type, args)
-    zero = const(x.type, 0.0)
     if where is not None:
+        zero = const(x.type, 0.0)
         x, n = f.select(where, x, zero), f.select(where, n, zero)
     whole = _narrow_int(f, n)
     half = f.ashr(whole, 1)
