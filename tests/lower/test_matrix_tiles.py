@@ -114,14 +114,21 @@ def test_what_is_measured_of_vectors_holds_with_tiles() -> None:
 # --- the emulation ---
 
 
-def emulated(write: Callable[[FunctionBuilder], None], with_functions: Loaded | None = None) -> Callable[..., None]:
-    """A function of three addresses, of a target whose tiles are emulated."""
-    module = Module(EMULATED)
+EXECUTED = {"emulated": EMULATED} | ({"the processor's": HOST} if HOST.matrix_tiles is not None else {})
+"""What executes instructions of tiles here: so emulation is compared with a processor that has them."""
+
+
+def emulated(
+    write: Callable[[FunctionBuilder], None], with_functions: Loaded | None = None, of: Target = EMULATED
+) -> Callable[..., None]:
+    """A function of three addresses, of a target whose tiles are emulated, or of another one."""
+    module = Module(of)
     with module.function("run", VOID, [(name, PTR) for name in "abc"], noalias=False) as f:
         write(f)
         f.ret()
     functions = with_functions or library._load_emulation(EMULATED)
-    loaded = compile_module(module, {name: functions.address(name) for name in EMULATIONS})
+    used = EMULATIONS if of is EMULATED else ()
+    loaded = compile_module(module, {name: functions.address(name) for name in used})
     run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(loaded.address("run"))
     return lambda *arrays: (loaded, run(*(x.ctypes.data for x in arrays)))[0] and None
 
@@ -136,8 +143,8 @@ def shaped(shapes: dict[int, tuple[int, int]]) -> bytes:
     return bytes(content)
 
 
-def product_of_tiles(product: str, a: Array, b: Array, c: Array) -> Array:
-    """C plus the product of an A and a B of words, by the emulated instruction with tiles of their shapes, and by that alone."""
+def product_of_tiles(product: str, a: Array, b: Array, c: Array, of: Target = EMULATED) -> Array:
+    """C plus the product of an A and a B of words, by one instruction with tiles of their shapes, and by that alone."""
     shapes = {0: (*c.shape,), 1: (*a.shape,), 2: (*b.shape,)}
 
     def write(f: FunctionBuilder) -> None:
@@ -150,7 +157,7 @@ def product_of_tiles(product: str, a: Array, b: Array, c: Array) -> Array:
         matrix_tiles.release(f)
 
     result = c.copy()
-    emulated(write)(a, b, result)
+    emulated(write, of=of)(a, b, result)
     return result
 
 
@@ -182,15 +189,16 @@ SHAPES = [(16, 16, 16), (1, 1, 1), (3, 5, 7), (16, 2, 16), (13, 16, 4), (2, 15, 
 """Rows of A, words of its rows, words of the rows of B"""
 
 
+@pytest.mark.parametrize("of", EXECUTED.values(), ids=EXECUTED)
 @pytest.mark.parametrize("m, k, n", SHAPES)
-def test_products_of_pairs_are_the_manuals(m: int, k: int, n: int) -> None:
+def test_products_of_pairs_are_the_manuals(m: int, k: int, n: int, of: Target) -> None:
     rng = np.random.default_rng(m + k + n)
 
     def pairs(*shape: int) -> Array:
         return rng.standard_normal((shape[0], 2 * shape[1])).astype(ml_dtypes.bfloat16).view(np.int32)
 
     a, b, c = pairs(m, k), pairs(k, n), rng.standard_normal((m, n)).astype(np.float32)
-    got = product_of_tiles("tdpbf16ps", a, b, c.view(np.int32)).view(np.float32)
+    got = product_of_tiles("tdpbf16ps", a, b, c.view(np.int32), of).view(np.float32)
     np.testing.assert_array_equal(got, expected_of_pairs(a, b, c))
     if k > 1:  # what the sums' order is compared by: exchanged halves, and one sum in place of two
         exchanged = expected_of_pairs(
@@ -199,29 +207,31 @@ def test_products_of_pairs_are_the_manuals(m: int, k: int, n: int) -> None:
         assert (got != exchanged).any()
 
 
-def test_products_of_pairs_take_subnormal_numbers_for_zero() -> None:
+@pytest.mark.parametrize("of", EXECUTED.values(), ids=EXECUTED)
+def test_products_of_pairs_take_subnormal_numbers_for_zero(of: Target) -> None:
     words = np.array(
         [[2.0**-126, 2.0**-133], [1, 0], [np.nan, 0], [np.inf, 1], [2.0**-70, 2.0**-70]], ml_dtypes.bfloat16
     )
     a = words.view(np.int32)
     b = np.array([[1, 1]], ml_dtypes.bfloat16).view(np.int32)
     c = np.full((5, 1), 2.0**-140, np.float32)
-    got = product_of_tiles("tdpbf16ps", a, b, c.view(np.int32)).view(np.float32)
+    got = product_of_tiles("tdpbf16ps", a, b, c.view(np.int32), of).view(np.float32)
     np.testing.assert_array_equal(got[:, 0], np.array([2.0**-126, 1, np.nan, np.inf, 2.0**-69], np.float32))
     small = np.array([[2.0**-70, 0]], ml_dtypes.bfloat16).view(np.int32)
-    assert product_of_tiles("tdpbf16ps", small, small, np.zeros((1, 1), np.int32)) == 0  # 2**-140
+    assert product_of_tiles("tdpbf16ps", small, small, np.zeros((1, 1), np.int32), of) == 0  # 2**-140
 
 
+@pytest.mark.parametrize("of", EXECUTED.values(), ids=EXECUTED)
 @pytest.mark.parametrize("product", matrix_tiles.PRODUCTS[1:])
 @pytest.mark.parametrize("m, k, n", SHAPES)
-def test_products_of_bytes_are_by_their_signs(product: str, m: int, k: int, n: int) -> None:
+def test_products_of_bytes_are_by_their_signs(product: str, m: int, k: int, n: int, of: Target) -> None:
     rng = np.random.default_rng(m + k + n)
     types = [np.uint8 if sign == "u" else np.int8 for sign in product[4:6]]
     a, b = (rng.integers(-(2**31), 2**31, shape, np.int64).astype(np.int32) for shape in ((m, k), (k, n)))
     c = rng.integers(-(2**31), 2**31, (m, n), np.int64).astype(np.int32)
     fours_a = a.view(types[0]).astype(np.int64)
     fours_b = b.view(types[1]).reshape(k, n, 4).swapaxes(1, 2).reshape(4 * k, n).astype(np.int64)
-    np.testing.assert_array_equal(product_of_tiles(product, a, b, c), (c + fours_a @ fours_b).astype(np.int32))
+    np.testing.assert_array_equal(product_of_tiles(product, a, b, c, of), (c + fours_a @ fours_b).astype(np.int32))
 
 
 def test_rows_and_words_beyond_the_shape_are_zeros() -> None:
