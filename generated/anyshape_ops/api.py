@@ -139,7 +139,10 @@ from anyshape_ops.ops.ensembles import (
     DYN_TREE_SLOTS,
     DYN_TREE_WALKS,
     IMPUTE,
+    KEY_NUMBERS,
     LOOK_UP,
+    LOOK_UP_KEYS,
+    LOOK_UP_NUMBERS,
     STATIC_COUNT_GRAMS,
     STATIC_TREE_ENSEMBLE,
     STATIC_TREE_SLOTS,
@@ -1667,7 +1670,42 @@ def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(WHERE, [c, a, b], {}, source)[0]
 
 
-# specs/ensembles.yaml:301
+# specs/ensembles.yaml:319
+@called
+def key_numbers(keys: Operand, *, source: str = "") -> tuple[Value, ...]:
+    """Where each integer from the least of some keys to the greatest first stands among them, and whether these
+    integers are few.
+
+    (keys: K[n]) -> (place: i64[s], least: K[], few: bool[])
+    """
+    return call(KEY_NUMBERS, [keys], {}, source)
+
+
+# specs/ensembles.yaml:351
+@called
+def look_up_numbers(
+    x: Operand, place: Operand, least: Operand, values: Operand, other: Operand, *, source: str = ""
+) -> Value:
+    """The value of each integer by a table of places among values, which begins with that of the integer `least`;
+    or another value.
+
+    (x: K[*d], place: i64[s], least: K[], values: V[n], other: V[]) -> (y: V[*d])
+    """
+    return call(LOOK_UP_NUMBERS, [x, place, least, values, other], {}, source)[0]
+
+
+# specs/ensembles.yaml:376
+@called
+def look_up_keys(x: Operand, keys: Operand, values: Operand, other: Operand, *, source: str = "") -> Value:
+    """The value beside each element's first equal in a list of keys, compared with one key after the other, or
+    another value.
+
+    (x: K[*d], keys: K[n], values: V[n], other: V[]) -> (y: V[*d])
+    """
+    return call(LOOK_UP_KEYS, [x, keys, values, other], {}, source)[0]
+
+
+# specs/ensembles.yaml:389
 @called
 def look_up(x: Operand, keys: Operand, values: Operand, other: Operand, *, source: str = "") -> Value:
     """The value beside each element's first equal in a list of keys, or another value where no key is equal; NaN
@@ -1678,7 +1716,7 @@ def look_up(x: Operand, keys: Operand, values: Operand, other: Operand, *, sourc
     return call(LOOK_UP, [x, keys, values, other], {}, source)[0]
 
 
-# specs/ensembles.yaml:354
+# specs/ensembles.yaml:447
 @called
 def impute(x: Operand, values: Operand, replaced: Operand, *, source: str = "") -> Value:
     """x with a value, NaN perhaps, replaced along its last axis by one value or by one for each column.
@@ -1688,7 +1726,7 @@ def impute(x: Operand, values: Operand, replaced: Operand, *, source: str = "") 
     return call(IMPUTE, [x, values, replaced], {}, source)[0]
 
 
-# specs/ensembles.yaml:377
+# specs/ensembles.yaml:470
 @called
 def tree_links(
     tree: Operand,
@@ -1710,7 +1748,7 @@ def tree_links(
     return call(TREE_LINKS, [tree, node, yes_id, no_id, leaf, target_tree, target_node], {}, source)
 
 
-# specs/ensembles.yaml:493
+# specs/ensembles.yaml:586
 @called
 def tree_slots(
     feature: Operand,
@@ -1746,7 +1784,7 @@ def tree_slots(
     )
 
 
-# specs/ensembles.yaml:817
+# specs/ensembles.yaml:910
 @called
 def tree_sums(
     x: Operand,
@@ -1767,7 +1805,7 @@ def tree_sums(
     return call(TREE_SUMS, [x, link, bound, first, value, level], {"how": how}, source)[0]
 
 
-# specs/ensembles.yaml:854
+# specs/ensembles.yaml:947
 @called
 def tree_ensemble(
     x: Operand,
@@ -1804,7 +1842,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:933
+# specs/ensembles.yaml:1026
 @called
 def tree_walks(
     x: Operand,
@@ -1840,7 +1878,7 @@ def tree_walks(
     )[0]
 
 
-# specs/ensembles.yaml:986
+# specs/ensembles.yaml:1079
 @called
 def count_grams(
     x: Operand,
@@ -2000,7 +2038,7 @@ def grid_sample(
     )[0]
 
 
-# specs/images.yaml:593
+# specs/images.yaml:594
 @called
 def affine_grid(
     theta: Operand, size: Sequence[int | Dim | Value] | Value, align_corners: bool = False, *, source: str = ""
@@ -2016,7 +2054,7 @@ def affine_grid(
     )[0]
 
 
-# specs/images.yaml:620
+# specs/images.yaml:621
 @called
 def crop_and_resize(
     x: Operand,
@@ -5202,6 +5240,7 @@ __all__ = [
     "is_inf",
     "is_nan",
     "item",
+    "key_numbers",
     "known_tokens",
     "l1",
     "l2",
@@ -5223,6 +5262,8 @@ __all__ = [
     "logical_or",
     "logical_xor",
     "look_up",
+    "look_up_keys",
+    "look_up_numbers",
     "lp_norm",
     "lp_pool",
     "lrn",

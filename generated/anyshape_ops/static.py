@@ -546,7 +546,7 @@ def max_roi_pool(
     return call(STATIC_MAX_ROI_POOL, [x, rois, image], {"size": size, "scale": scale}, source)[0]
 
 
-# specs/ensembles.yaml:493
+# specs/ensembles.yaml:586
 @called
 def tree_slots(
     feature: Operand,
@@ -581,7 +581,7 @@ def tree_slots(
     )
 
 
-# specs/ensembles.yaml:854
+# specs/ensembles.yaml:947
 @called
 def tree_ensemble(
     x: Operand,
@@ -617,7 +617,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:933
+# specs/ensembles.yaml:1026
 @called
 def tree_walks(
     x: Operand,
@@ -652,7 +652,7 @@ def tree_walks(
     )[0]
 
 
-# specs/ensembles.yaml:986
+# specs/ensembles.yaml:1079
 @called
 def count_grams(
     x: Operand,
@@ -777,7 +777,7 @@ def resize(
     )[0]
 
 
-# specs/images.yaml:593
+# specs/images.yaml:594
 @called
 def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False, *, source: str = "") -> Value:
     """The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.
@@ -789,7 +789,7 @@ def affine_grid(theta: Operand, size: Sequence[int], align_corners: bool = False
     return call(STATIC_AFFINE_GRID, [theta], {"size": size, "align_corners": align_corners}, source)[0]
 
 
-# specs/images.yaml:620
+# specs/images.yaml:621
 @called
 def crop_and_resize(
     x: Operand,

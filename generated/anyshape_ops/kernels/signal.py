@@ -491,6 +491,9 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
         ),
         "specs/signal.yaml:587",
     )
+    slope = eqs.scratch("slope", parse_dtype("f64"), rules.Vec((bins + 1,)))
+    e = eqs.index("e", bins + 1)
+    eqs.define(slope[e], 1 / (edge[e + 1] - edge[e]), "specs/signal.yaml:588")
     up = eqs.scratch("up", parse_dtype("f64"), rules.Vec((rule.floordiv(dft_length, 2) + 1, bins)))
     j, i = eqs.index("j", j_extent), eqs.index("i", bins)
     eqs.define(
@@ -500,12 +503,12 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
                 lt(edge[i], edge[i + 1]),
                 and_(le(edge[i], cast(j, parse_dtype("f64"))), le(cast(j, parse_dtype("f64")), edge[i + 1])),
             ),
-            lambda: (cast(j, parse_dtype("f64")) - edge[i]) / (edge[i + 1] - edge[i]),
+            lambda: (cast(j, parse_dtype("f64")) - edge[i]) * slope[i],
             lambda: where(
                 and_(eq(edge[i], edge[i + 1]), eq(cast(j, parse_dtype("f64")), edge[i])), lambda: 1, lambda: 0
             ),
         ),
-        "specs/signal.yaml:588",
+        "specs/signal.yaml:589",
     )
     j, i = eqs.index("j", j_extent), eqs.index("i", bins)
     eqs.define(
@@ -513,7 +516,7 @@ def mel_weight_matrix_kernel(eqs: Equations, bound: Bound) -> None:
         cast(
             where(
                 and_(le(edge[i + 1], cast(j, parse_dtype("f64"))), lt(cast(j, parse_dtype("f64")), edge[i + 2])),
-                lambda: (edge[i + 2] - cast(j, parse_dtype("f64"))) / (edge[i + 2] - edge[i + 1]),
+                lambda: (edge[i + 2] - cast(j, parse_dtype("f64"))) * slope[i + 1],
                 lambda: up[j, i],
             ),
             to,

@@ -56,7 +56,7 @@ def stft_17(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/signal.yaml:597
+# specs/signal.yaml:596
 def mel_weight_matrix_17(n: OnnxNode) -> Sequence[Value]:
     return [
         api.mel_weight_matrix(

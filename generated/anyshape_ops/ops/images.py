@@ -315,7 +315,7 @@ GRID_SAMPLE = OpDef(
     moves_where={"mode": ("nearest",)},
 )
 
-# specs/images.yaml:593
+# specs/images.yaml:594
 STATIC_AFFINE_GRID = OpDef(
     name="affine_grid",
     variant="static",
@@ -330,7 +330,7 @@ STATIC_AFFINE_GRID = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:593",
+    source="specs/images.yaml:594",
 )
 DYN_AFFINE_GRID = OpDef(
     name="affine_grid",
@@ -346,10 +346,10 @@ DYN_AFFINE_GRID = OpDef(
     computed={"U": ("accum", "F")},
     kernel=kernels.affine_grid_kernel,
     summary="The points of an image, from -1 to 1 along each axis and the last axis first, moved by affine maps.",
-    source="specs/images.yaml:593",
+    source="specs/images.yaml:594",
 )
 
-# specs/images.yaml:620
+# specs/images.yaml:621
 STATIC_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
     variant="static",
@@ -371,7 +371,7 @@ STATIC_CROP_AND_RESIZE = OpDef(
         "Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an "
         "image stands a value."
     ),
-    source="specs/images.yaml:620",
+    source="specs/images.yaml:621",
 )
 DYN_CROP_AND_RESIZE = OpDef(
     name="crop_and_resize",
@@ -394,5 +394,5 @@ DYN_CROP_AND_RESIZE = OpDef(
         "Boxes of images, given by start and end from 0 to 1 on both axes, sampled to one size; beyond an "
         "image stands a value."
     ),
-    source="specs/images.yaml:620",
+    source="specs/images.yaml:621",
 )

@@ -1427,28 +1427,35 @@ GRID_SAMPLE = Property(
             "specs/images.yaml:565",
         ),
         Example(
+            {"x": Given((2, 19, 4, 5)), "grid": Given((2, 3, 21, 2))},
+            {},
+            {"y": Given((2, 19, 3, 21))},
+            None,
+            "specs/images.yaml:566",
+        ),
+        Example(
             {"x": Given((1, 2, 3, 4, 5)), "grid": Given((1, 2, 3, 4, 3))},
             {"mode": "nearest", "padding_mode": "border"},
             {"y": Given((1, 2, 2, 3, 4))},
             None,
-            "specs/images.yaml:566",
+            "specs/images.yaml:567",
         ),
         Example(
             {"x": Given((2, 1, 4, 5)), "grid": Given((2, 2, 3, 2))},
             {"mode": "cubic", "padding_mode": "reflection", "align_corners": True},
             {"y": Given((2, 1, 2, 3))},
             None,
-            "specs/images.yaml:567",
+            "specs/images.yaml:568",
         ),
         Example(
-            {"x": Given((1, 1, 0)), "grid": Given((1, 2, 1))}, {}, {}, "nothing to sample", "specs/images.yaml:568"
+            {"x": Given((1, 1, 0)), "grid": Given((1, 2, 1))}, {}, {}, "nothing to sample", "specs/images.yaml:569"
         ),
         Example(
             {"x": Given(value=(((0.0, 1.0),),)), "grid": Given(value=(((0.25,), (1.0,)),))},
             {},
             {"y": Given(value=(((0.75, 0.5),),))},
             None,
-            "specs/images.yaml:569",
+            "specs/images.yaml:570",
         ),
         Example(
             {
@@ -1458,70 +1465,70 @@ GRID_SAMPLE = Property(
             {"mode": "nearest", "padding_mode": "reflection"},
             {"y": Given(value=(((20.0, 30.0, 30.0, 20.0),),))},
             None,
-            "specs/images.yaml:570",
+            "specs/images.yaml:571",
         ),
         Example(
             {"x": Given((1, 1, 1)), "grid": Given((1, 2, 1))},
             {},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/images.yaml:572",
+            "specs/images.yaml:573",
         ),
         Example(
             {"x": Given((1, 1, 0)), "grid": Given((1, 0, 1))},
             {},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/images.yaml:573",
+            "specs/images.yaml:574",
         ),
         Example(
             {"x": Given((1, 1, 0, 3)), "grid": Given((1, 0, 2, 2))},
             {},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/images.yaml:574",
+            "specs/images.yaml:575",
         ),
         Example(
             {"x": Given((1, 1, 0, 3)), "grid": Given((1, 2, 2, 2))},
             {},
             {},
             "nothing to sample",
-            "specs/images.yaml:575",
+            "specs/images.yaml:576",
         ),
         Example(
             {"x": Given(value=(((1.0, 2.0),),)), "grid": Given(value=(((inf,), (-inf,)),))},
             {"padding_mode": "border"},
             {"y": Given(value=(((2.0, 1.0),),))},
             None,
-            "specs/images.yaml:576",
+            "specs/images.yaml:577",
         ),
         Example(
             {"x": Given(value=(((inf, 1.0, 2.0, inf),),)), "grid": Given(value=(((-1.75,), (-0.25,), (1.0,)),))},
             {"padding_mode": "border"},
             {"y": Given(value=(((inf, 1.0, inf),),))},
             None,
-            "specs/images.yaml:577",
+            "specs/images.yaml:578",
         ),
         Example(
             {"x": Given(value=(((inf, 1.0, 1.0, inf),),)), "grid": Given(value=(((-1.875,), (1.875,)),))},
             {"mode": "cubic"},
             {"y": Given(value=(((0.0, 0.0),),))},
             None,
-            "specs/images.yaml:579",
+            "specs/images.yaml:580",
         ),
         Example(
             {"x": Given(value=(((3.4e+38, 1.0, 1.0, 3.4e+38),),)), "grid": Given(value=(((-2.5,), (2.0,)),))},
             {"mode": "cubic", "padding_mode": "border"},
             {"y": Given(value=(((3.4e+38, 3.4e+38),),))},
             None,
-            "specs/images.yaml:580",
+            "specs/images.yaml:581",
         ),
         Example(
             {"x": Given(value=(((1.0, 1.0, 1.0, 1.0, inf),),)), "grid": Given(value=(((-0.25,),),))},
             {"mode": "cubic", "align_corners": True},
             {"y": Given(value=(((1.0,),),))},
             None,
-            "specs/images.yaml:582",
+            "specs/images.yaml:583",
         ),
         Example(
             {
@@ -1531,28 +1538,28 @@ GRID_SAMPLE = Property(
             {},
             {"y": Given(value=(((0.0, 0.0, 0.0, nan),),))},
             None,
-            "specs/images.yaml:583",
+            "specs/images.yaml:584",
         ),
         Example(
             {"x": Given(value=(((2.0, 3.0, 2.0),),)), "grid": Given(value=(((3.4e+38,), (-3.4e+38,), (inf,)),))},
             {"padding_mode": "reflection"},
             {"y": Given(value=(((2.0, 2.0, nan),),))},
             None,
-            "specs/images.yaml:584",
+            "specs/images.yaml:585",
         ),
         Example(
             {"x": Given(value=(((2.0, 2.0, 2.0),),)), "grid": Given(value=(((3.4e+38,), (inf,)),))},
             {"mode": "cubic", "padding_mode": "reflection"},
             {"y": Given(value=(((2.0, nan),),))},
             None,
-            "specs/images.yaml:586",
+            "specs/images.yaml:587",
         ),
         Example(
             {"x": Given(value=(((1.0, 2.0, 3.0),),)), "grid": Given(value=(((3.4e+38,), (-inf,), (nan,)),))},
             {"mode": "cubic", "padding_mode": "border"},
             {"y": Given(value=(((3.0, 1.0, nan),),))},
             None,
-            "specs/images.yaml:588",
+            "specs/images.yaml:589",
         ),
         Example(
             {
@@ -1562,7 +1569,7 @@ GRID_SAMPLE = Property(
             {"mode": "nearest", "padding_mode": "reflection"},
             {"y": Given(value=(((2.0, 2.0, 1.0),),))},
             None,
-            "specs/images.yaml:590",
+            "specs/images.yaml:591",
         ),
     ),
     "specs/images.yaml:514",
@@ -1571,7 +1578,7 @@ GRID_SAMPLE = Property(
 )
 
 
-# specs/images.yaml:593
+# specs/images.yaml:594
 def affine_grid_case(d: Draw) -> Case:
     b = d.dim("b")
     t = d.dim("t")
@@ -1581,7 +1588,7 @@ def affine_grid_case(d: Draw) -> Case:
     return Case({"theta": Vec((b, t, t + 1))}, {"size": size, "align_corners": d.default(align_corners)})
 
 
-# specs/images.yaml:610
+# specs/images.yaml:611
 def affine_grid_reference(theta: Any, size: Any, align_corners: Any) -> Any:
     return affine_points(theta, size, align_corners)
 
@@ -1596,42 +1603,42 @@ AFFINE_GRID = Property(
             {"size": (2, 1, 4, 5)},
             {"y": Given((2, 4, 5, 2))},
             None,
-            "specs/images.yaml:613",
+            "specs/images.yaml:614",
         ),
         Example(
             {"theta": Given((1, 2, 3))},
             {"size": (1, 1, 0, 2)},
             {"y": Given((1, 0, 2, 2))},
             None,
-            "specs/images.yaml:614",
+            "specs/images.yaml:615",
         ),
         Example(
             {"theta": Given(value=(((1.0, 0.0),),))},
             {"size": (1, 1, 2)},
             {"y": Given(value=(((-0.5,), (0.5,)),))},
             None,
-            "specs/images.yaml:615",
+            "specs/images.yaml:616",
         ),
         Example(
             {"theta": Given((1, 3, 4))},
             {"size": (1, 1, 2, 3, 4), "align_corners": True},
             {"y": Given((1, 2, 3, 4, 3))},
             None,
-            "specs/images.yaml:616",
+            "specs/images.yaml:617",
         ),
-        Example({"theta": Given((1, 2, 3))}, {"size": (1, 1, -1, 1)}, {}, "is not negative", "specs/images.yaml:617"),
-        Example({"theta": Given((1, 2, 3))}, {"size": (2, 1, 1, 1)}, {}, "maps for", "specs/images.yaml:618"),
+        Example({"theta": Given((1, 2, 3))}, {"size": (1, 1, -1, 1)}, {}, "is not negative", "specs/images.yaml:618"),
+        Example({"theta": Given((1, 2, 3))}, {"size": (2, 1, 1, 1)}, {}, "maps for", "specs/images.yaml:619"),
     ),
-    "specs/images.yaml:593",
+    "specs/images.yaml:594",
     asserts=(
-        Refusal(r"a size is not negative, got .*", "specs/images.yaml:605"),
-        Refusal(r"there are .* maps for .* images", "specs/images.yaml:606"),
+        Refusal(r"a size is not negative, got .*", "specs/images.yaml:606"),
+        Refusal(r"there are .* maps for .* images", "specs/images.yaml:607"),
     ),
-    reference_source="specs/images.yaml:610",
+    reference_source="specs/images.yaml:611",
 )
 
 
-# specs/images.yaml:620
+# specs/images.yaml:621
 def crop_and_resize_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -1647,7 +1654,7 @@ def crop_and_resize_case(d: Draw) -> Case:
     )
 
 
-# specs/images.yaml:648
+# specs/images.yaml:649
 def crop_and_resize_reference(x: Any, boxes: Any, image: Any, size: Any, mode: Any, extrapolation_value: Any) -> Any:
     return cropped(x, boxes, image, size, mode, extrapolation_value)
 
@@ -1666,7 +1673,7 @@ CROP_AND_RESIZE = Property(
             {"size": (3, 4)},
             {"y": Given((2, 3, 3, 4))},
             None,
-            "specs/images.yaml:650",
+            "specs/images.yaml:651",
         ),
         Example(
             {
@@ -1677,28 +1684,28 @@ CROP_AND_RESIZE = Property(
             {"size": (1, 4), "mode": "nearest", "extrapolation_value": 5.0},
             {"y": Given((1, 1, 1, 4))},
             None,
-            "specs/images.yaml:652",
+            "specs/images.yaml:653",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, -1)},
             {},
             "is not negative",
-            "specs/images.yaml:654",
+            "specs/images.yaml:655",
         ),
         Example(
             {"x": Given((2, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(-3,))},
             {"size": (1, 1)},
             {},
             "is not among 2",
-            "specs/images.yaml:655",
+            "specs/images.yaml:656",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {},
             "nothing to sample",
-            "specs/images.yaml:656",
+            "specs/images.yaml:657",
         ),
         Example(
             {
@@ -1709,7 +1716,7 @@ CROP_AND_RESIZE = Property(
             {"size": (1, 2)},
             {"y": Given(value=((((1.25, 0.0),),),))},
             None,
-            "specs/images.yaml:657",
+            "specs/images.yaml:658",
         ),
         Example(
             {
@@ -1720,48 +1727,48 @@ CROP_AND_RESIZE = Property(
             {"size": (1, 1)},
             {"y": Given(value=((((1.5,),),),))},
             None,
-            "specs/images.yaml:659",
+            "specs/images.yaml:660",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (0, 1)},
             {"y": Given((1, 1, 0, 1))},
             None,
-            "specs/images.yaml:661",
+            "specs/images.yaml:662",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "boxes": Given((0, 4)), "image": Given((0,))},
             {"size": (1, 1)},
             {"y": Given((0, 1, 1, 1))},
             None,
-            "specs/images.yaml:662",
+            "specs/images.yaml:663",
         ),
         Example(
             {"x": Given((1, 1, 1, 1)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (1, 1)},
             {"y": Given((1, 1, 1, 1))},
             None,
-            "specs/images.yaml:663",
+            "specs/images.yaml:664",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "boxes": Given((1, 4)), "image": Given(value=(0,))},
             {"size": (0, 1)},
             {"y": Given((1, 1, 0, 1))},
             None,
-            "specs/images.yaml:664",
+            "specs/images.yaml:665",
         ),
         Example(
             {"x": Given((2, 1, 2, 2)), "boxes": Given((1, 4)), "image": Given(value=(2,))},
             {"size": (1, 1)},
             {},
             "is not among 2",
-            "specs/images.yaml:665",
+            "specs/images.yaml:666",
         ),
     ),
-    "specs/images.yaml:620",
+    "specs/images.yaml:621",
     asserts=(
-        Refusal(r"a size is not negative, got .*", "specs/images.yaml:635"),
-        Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:636"),
+        Refusal(r"a size is not negative, got .*", "specs/images.yaml:636"),
+        Refusal(r"nothing to sample in images of size .*", "specs/images.yaml:637"),
     ),
-    reference_source="specs/images.yaml:648",
+    reference_source="specs/images.yaml:649",
 )

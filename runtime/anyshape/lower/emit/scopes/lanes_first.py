@@ -32,6 +32,9 @@ from anyshape.lower.schedule.tree import Scope
 
 ROWS = 32
 """Rows for which what the lanes of a vector need is computed once: the lines that they read and write stay in the first cache."""
+FEW_ROWS = 8
+"""Rows in such a block where other loops change the places of the lanes, too, and run inside of it: points of an image may be anywhere in
+it, so that as many images are read again and again."""
 KEPT = 8
 """Cycles of a value that is kept for all planes: loading it takes one or two."""
 Lanes = tuple[frozenset[tuple[DagNode, Size]], Size]
@@ -49,8 +52,10 @@ def emit_lanes_first(ctx: KernelContext, scope: Scope, inside: Scope, steps: Cal
     lets = [n for load in below(inside.stores) if isinstance(load, Load) for n, _ in load.access.address.lets]
     # where a row has places of its own, several vectors share what these take
     tiers = (2, 1) if any(v in n.domain for n in lets for v in inside.variables) else (1,)
-    shares_rows = split and (not outer or any(outer[0] in n.domain and scope.vector in n.domain for n in lets))
-    down = inside.variables[0]
+    moving = [any(v in n.domain and vector in n.domain for n in lets) for v in outer]
+    still = moving.index(True) if True in moving else len(outer)
+    shares_rows = split and still == 0
+    down, size = inside.variables[0], ROWS if still == len(outer) else FEW_ROWS
     kept = _PlaneInvariants(ctx, scope, inside)
     if outer or are_lanes_heavy(inside.stores, vector):
         kept.compute()
@@ -59,14 +64,14 @@ def emit_lanes_first(ctx: KernelContext, scope: Scope, inside: Scope, steps: Cal
         first, last = (
             ctx.parts.share(ctx.sizes.of(down.extent)) if shares_rows else (const(LONG, 0), ctx.sizes.of(down.extent))
         )
-        with ctx.levels.loop(first, last, ROWS) as block:
-            stop = ctx.f.smin(ctx.f.add(block.index, ROWS), last)
+        with ctx.levels.loop(first, last, size) as block:
+            stop = ctx.f.smin(ctx.f.add(block.index, size), last)
             lanes = partial(
                 _emit_lanes, ctx, inside, steps, kept, _RowSpans(ctx, inside.variables, (block.index, stop))
             )
-            nest(ctx, [v for v in scope.variables if v is scope.vector], lanes, vector=scope.vector, tiers=tiers)
+            nest(ctx, [*outer[still:], vector], lanes, vector=vector, tiers=tiers)
 
-    nest(ctx, outer, blocks, split=split and not shares_rows)
+    nest(ctx, outer[:still], blocks, split=split and not shares_rows)
 
 
 class _RowSpans(Spans):
