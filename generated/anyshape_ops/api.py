@@ -375,10 +375,12 @@ from anyshape_ops.ops.window import (
     DYN_CONV,
     DYN_CONV_BY_2,
     DYN_CONV_BY_4,
+    DYN_CONV_HALVED_BY_2,
     DYN_CONV_INTEGER,
     DYN_CONV_INTEGER_TO_FLOAT,
     DYN_CONV_RUN_BY_2,
     DYN_CONV_RUN_BY_4,
+    DYN_CONV_RUN_HALVED_BY_3,
     DYN_CONV_RUN_OF_5,
     DYN_CONV_TRANSPOSE,
     DYN_CONV_TRANSPOSE_BY_PHASE,
@@ -404,10 +406,12 @@ from anyshape_ops.ops.window import (
     STATIC_CONV,
     STATIC_CONV_BY_2,
     STATIC_CONV_BY_4,
+    STATIC_CONV_HALVED_BY_2,
     STATIC_CONV_INTEGER,
     STATIC_CONV_INTEGER_TO_FLOAT,
     STATIC_CONV_RUN_BY_2,
     STATIC_CONV_RUN_BY_4,
+    STATIC_CONV_RUN_HALVED_BY_3,
     STATIC_CONV_RUN_OF_5,
     STATIC_CONV_TRANSPOSE,
     STATIC_CONV_TRANSPOSE_BY_PHASE,
@@ -4335,7 +4339,7 @@ def atanh(x: Operand, *, source: str = "") -> Value:
     return call(ATANH, [x], {}, source)[0]
 
 
-# specs/window.yaml:294
+# specs/window.yaml:358
 @called
 def conv(
     x: Operand,
@@ -4367,7 +4371,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:344
+# specs/window.yaml:410
 @called
 def max_pool(
     x: Operand,
@@ -4405,7 +4409,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:381
+# specs/window.yaml:447
 @called
 def average_pool(
     x: Operand,
@@ -4443,7 +4447,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:417
+# specs/window.yaml:483
 @called
 def lp_pool(
     x: Operand,
@@ -4481,7 +4485,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:451
+# specs/window.yaml:517
 @called
 def tile_windows(
     x: Operand,
@@ -4510,7 +4514,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:479
+# specs/window.yaml:545
 @called
 def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -4522,7 +4526,7 @@ def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *
     return call_alias(STATIC_TILE_WEIGHTS, DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:495
+# specs/window.yaml:561
 @called
 def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows.
@@ -4532,7 +4536,7 @@ def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(TILE_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:506
+# specs/window.yaml:572
 @called
 def tile_results(
     x: Operand,
@@ -4555,7 +4559,7 @@ def tile_results(
     )[0]
 
 
-# specs/window.yaml:527
+# specs/window.yaml:593
 @called
 def conv_by_2(
     x: Operand,
@@ -4580,7 +4584,7 @@ def conv_by_2(
     )[0]
 
 
-# specs/window.yaml:539
+# specs/window.yaml:605
 @called
 def conv_by_4(
     x: Operand,
@@ -4605,7 +4609,36 @@ def conv_by_4(
     )[0]
 
 
-# specs/window.yaml:554
+# specs/window.yaml:620
+@called
+def conv_halved_by_2(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int | Dim | Value | None = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of pictures with windows of 3 by 3, 2 apart, 2 by 2 results at a time, which take 25 products
+    instead of 36.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
+
+    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
+    """
+    return call_alias(
+        STATIC_CONV_HALVED_BY_2,
+        DYN_CONV_HALVED_BY_2,
+        [x, w, bias],
+        {"pads": pads, "auto_pad": auto_pad, "groups": groups},
+        source,
+    )[0]
+
+
+# specs/window.yaml:632
 @called
 def run_windows(
     x: Operand,
@@ -4633,7 +4666,7 @@ def run_windows(
     )[0]
 
 
-# specs/window.yaml:582
+# specs/window.yaml:660
 @called
 def run_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -4645,7 +4678,7 @@ def run_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *,
     return call_alias(STATIC_RUN_WEIGHTS, DYN_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:598
+# specs/window.yaml:676
 @called
 def run_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows of rows.
@@ -4655,7 +4688,7 @@ def run_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(RUN_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:609
+# specs/window.yaml:687
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | Dim | Value, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -4667,7 +4700,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | D
     return call_alias(STATIC_RUN_RESULTS, DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:629
+# specs/window.yaml:707
 @called
 def conv_run_by_2(
     x: Operand,
@@ -4694,7 +4727,7 @@ def conv_run_by_2(
     )[0]
 
 
-# specs/window.yaml:641
+# specs/window.yaml:719
 @called
 def conv_run_by_4(
     x: Operand,
@@ -4721,7 +4754,34 @@ def conv_run_by_4(
     )[0]
 
 
-# specs/window.yaml:656
+# specs/window.yaml:734
+@called
+def conv_run_halved_by_3(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int | Dim | Value | None = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 3, 2 apart, 3 results at a time, which take 7 products instead of 9.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call_alias(
+        STATIC_CONV_RUN_HALVED_BY_3,
+        DYN_CONV_RUN_HALVED_BY_3,
+        [x, w, bias],
+        {"pads": pads, "auto_pad": auto_pad, "groups": groups},
+        source,
+    )[0]
+
+
+# specs/window.yaml:747
 @called
 def conv_run_of_5(
     x: Operand,
@@ -4748,7 +4808,7 @@ def conv_run_of_5(
     )[0]
 
 
-# specs/window.yaml:699
+# specs/window.yaml:790
 @called
 def conv_transpose(
     x: Operand,
@@ -4790,7 +4850,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:739
+# specs/window.yaml:830
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -4831,7 +4891,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:782
+# specs/window.yaml:873
 @called
 def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -4844,7 +4904,7 @@ def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1
     return call_alias(STATIC_WINDOW_PRODUCTS, DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:803
+# specs/window.yaml:894
 @called
 def overlap_add(
     x: Operand,
@@ -4872,7 +4932,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:839
+# specs/window.yaml:930
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -4899,7 +4959,7 @@ def overlap_add_by_phase(
     )[0]
 
 
-# specs/window.yaml:868
+# specs/window.yaml:959
 @called
 def phase_sums(
     x: Operand,
@@ -4921,7 +4981,7 @@ def phase_sums(
     )[0]
 
 
-# specs/window.yaml:897
+# specs/window.yaml:988
 @called
 def phase_filters(
     w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
@@ -4935,7 +4995,7 @@ def phase_filters(
     return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:920
+# specs/window.yaml:1011
 @called
 def interleave_phases(
     x: Operand,
@@ -4953,7 +5013,7 @@ def interleave_phases(
     return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:945
+# specs/window.yaml:1036
 @called
 def conv_integer(
     x: Operand,
@@ -4986,7 +5046,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:982
+# specs/window.yaml:1073
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -5022,7 +5082,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1034
+# specs/window.yaml:1125
 @called
 def qlinear_conv(
     x: Operand,
@@ -5061,7 +5121,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1107
+# specs/window.yaml:1198
 @called
 def max_unpool(
     x: Operand,
@@ -5090,7 +5150,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1150
+# specs/window.yaml:1241
 @called
 def col2im(
     x: Operand,
@@ -5169,10 +5229,12 @@ __all__ = [
     "conv",
     "conv_by_2",
     "conv_by_4",
+    "conv_halved_by_2",
     "conv_integer",
     "conv_integer_to_float",
     "conv_run_by_2",
     "conv_run_by_4",
+    "conv_run_halved_by_3",
     "conv_run_of_5",
     "conv_transpose",
     "conv_transpose_by_phase",

@@ -95,10 +95,12 @@ from anyshape_ops.ops.window import (
     DYN_CONV,
     DYN_CONV_BY_2,
     DYN_CONV_BY_4,
+    DYN_CONV_HALVED_BY_2,
     DYN_CONV_INTEGER,
     DYN_CONV_INTEGER_TO_FLOAT,
     DYN_CONV_RUN_BY_2,
     DYN_CONV_RUN_BY_4,
+    DYN_CONV_RUN_HALVED_BY_3,
     DYN_CONV_RUN_OF_5,
     DYN_CONV_TRANSPOSE,
     DYN_CONV_TRANSPOSE_BY_PHASE,
@@ -1696,7 +1698,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: Operand = -1, *, sour
     return call(DYN_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:294
+# specs/window.yaml:358
 @called
 def conv(
     x: Operand,
@@ -1726,7 +1728,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:344
+# specs/window.yaml:410
 @called
 def max_pool(
     x: Operand,
@@ -1762,7 +1764,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:381
+# specs/window.yaml:447
 @called
 def average_pool(
     x: Operand,
@@ -1798,7 +1800,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:417
+# specs/window.yaml:483
 @called
 def lp_pool(
     x: Operand,
@@ -1834,7 +1836,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:451
+# specs/window.yaml:517
 @called
 def tile_windows(
     x: Operand, t: Operand, groups: Operand = 1, *, step: Operand, first: Operand, count: Operand, source: str = ""
@@ -1849,7 +1851,7 @@ def tile_windows(
     return call(DYN_TILE_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:479
+# specs/window.yaml:545
 @called
 def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1861,7 +1863,7 @@ def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "
     return call(DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:506
+# specs/window.yaml:572
 @called
 def tile_results(
     x: Operand, t: Operand, bias: Operand = None, *, height: Operand, width: Operand, source: str = ""
@@ -1876,7 +1878,7 @@ def tile_results(
     return call(DYN_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:527
+# specs/window.yaml:593
 @called
 def conv_by_2(
     x: Operand,
@@ -1899,7 +1901,7 @@ def conv_by_2(
     return call(DYN_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:539
+# specs/window.yaml:605
 @called
 def conv_by_4(
     x: Operand,
@@ -1922,7 +1924,30 @@ def conv_by_4(
     return call(DYN_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:554
+# specs/window.yaml:620
+@called
+def conv_halved_by_2(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Operand = None,
+    auto_pad: str = "NOTSET",
+    groups: Operand = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of pictures with windows of 3 by 3, 2 apart, 2 by 2 results at a time, which take 25 products
+    instead of 36.
+
+    Operands, which may be computed at run time: pads, groups.
+
+    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
+    """
+    return call(DYN_CONV_HALVED_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:632
 @called
 def run_windows(
     x: Operand, t: Operand, groups: Operand = 1, *, step: Operand, first: Operand, count: Operand, source: str = ""
@@ -1936,7 +1961,7 @@ def run_windows(
     return call(DYN_RUN_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:582
+# specs/window.yaml:660
 @called
 def run_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -1948,7 +1973,7 @@ def run_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = ""
     return call(DYN_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:609
+# specs/window.yaml:687
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: Operand, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -1960,7 +1985,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: Operand
     return call(DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:629
+# specs/window.yaml:707
 @called
 def conv_run_by_2(
     x: Operand,
@@ -1981,7 +2006,7 @@ def conv_run_by_2(
     return call(DYN_CONV_RUN_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:641
+# specs/window.yaml:719
 @called
 def conv_run_by_4(
     x: Operand,
@@ -2002,7 +2027,30 @@ def conv_run_by_4(
     return call(DYN_CONV_RUN_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:656
+# specs/window.yaml:734
+@called
+def conv_run_halved_by_3(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Operand = None,
+    auto_pad: str = "NOTSET",
+    groups: Operand = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 3, 2 apart, 3 results at a time, which take 7 products instead of 9.
+
+    Operands, which may be computed at run time: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call(
+        DYN_CONV_RUN_HALVED_BY_3, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source
+    )[0]
+
+
+# specs/window.yaml:747
 @called
 def conv_run_of_5(
     x: Operand,
@@ -2023,7 +2071,7 @@ def conv_run_of_5(
     return call(DYN_CONV_RUN_OF_5, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:699
+# specs/window.yaml:790
 @called
 def conv_transpose(
     x: Operand,
@@ -2063,7 +2111,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:739
+# specs/window.yaml:830
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -2102,7 +2150,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:782
+# specs/window.yaml:873
 @called
 def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -2115,7 +2163,7 @@ def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str 
     return call(DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:803
+# specs/window.yaml:894
 @called
 def overlap_add(
     x: Operand,
@@ -2138,7 +2186,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:839
+# specs/window.yaml:930
 @called
 def overlap_add_by_phase(
     x: Operand, size: Operand, strides: Operand = None, begin: Operand = None, *, source: str = ""
@@ -2153,7 +2201,7 @@ def overlap_add_by_phase(
     return call(DYN_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:868
+# specs/window.yaml:959
 @called
 def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = None, *, source: str = "") -> Value:
     """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
@@ -2165,7 +2213,7 @@ def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = No
     return call(DYN_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:897
+# specs/window.yaml:988
 @called
 def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -2177,7 +2225,7 @@ def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: 
     return call(DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:920
+# specs/window.yaml:1011
 @called
 def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, source: str = "") -> Value:
     """A tensor made of one for each position modulo the strides, from the place `begin` on.
@@ -2189,7 +2237,7 @@ def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, sourc
     return call(DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:945
+# specs/window.yaml:1036
 @called
 def conv_integer(
     x: Operand,
@@ -2220,7 +2268,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:982
+# specs/window.yaml:1073
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -2254,7 +2302,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1034
+# specs/window.yaml:1125
 @called
 def qlinear_conv(
     x: Operand,
@@ -2291,7 +2339,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1107
+# specs/window.yaml:1198
 @called
 def max_unpool(
     x: Operand,
@@ -2318,7 +2366,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1150
+# specs/window.yaml:1241
 @called
 def col2im(
     x: Operand,
@@ -2362,10 +2410,12 @@ __all__ = [
     "conv",
     "conv_by_2",
     "conv_by_4",
+    "conv_halved_by_2",
     "conv_integer",
     "conv_integer_to_float",
     "conv_run_by_2",
     "conv_run_by_4",
+    "conv_run_halved_by_3",
     "conv_run_of_5",
     "conv_transpose",
     "conv_transpose_by_phase",

@@ -13,11 +13,11 @@ from anyshape import ops
 from anyshape.errors import ArgumentError, ShapeError
 from anyshape.graph.registry import all_ops
 from anyshape.passes import algorithms, optimise
-from anyshape.passes.algorithms import Algorithms, by_size
+from anyshape.passes.algorithms import Algorithms, Vectors, by_size
 from anyshape.vm.compiling.options import Options
 
 RNG = np.random.default_rng(7)
-LANES = 16
+VECTORS = Vectors(lanes=16, multiply_adds=2)
 CHANNELS = 32
 ALL = 200.0
 """The growth of errors by which every algorithm may be chosen."""
@@ -40,7 +40,7 @@ def names(f: Any) -> list[str]:
 
 
 def chosen(f: Any, growth: float = ALL) -> Any:
-    return by_size(optimise(f), lambda g, rule: optimise(g, None, rule), LANES, growth)
+    return by_size(optimise(f), lambda g, rule: optimise(g, None, rule), VECTORS, growth)
 
 
 def test_a_convolution_of_known_size_takes_fewer_products() -> None:
@@ -52,12 +52,13 @@ def test_a_convolution_of_known_size_takes_fewer_products() -> None:
 @pytest.mark.parametrize(
     ("shape", "w", "params"),
     [
-        ("f32[b, 32, 56, 56]", weights(), {"strides": (2, 2)}),
+        ("f32[b, 32, 56, 56]", weights(), {"strides": (3, 3)}),
+        ("f32[b, 32, 56, 56]", weights(), {"strides": (1, 2)}),
         ("f32[b, 32, 56, 56]", weights(), {"dilations": (2, 2)}),
         ("f32[b, 32, 56, 56]", weights(taps=5), {}),
         ("f32[b, 32, 56, 56]", weights(), {"groups": 1, "auto_pad": "VALID"}),
     ],
-    ids=["strides", "dilations", "taps", "without pads"],
+    ids=["strides", "two strides", "dilations", "taps", "without pads"],
 )
 def test_conditions_of_algorithms(shape: str, w: Any, params: Any) -> None:
     x = anyshape.input("x", shape)
@@ -98,16 +99,23 @@ def test_few_products_stay_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("taps", "algorithm", "products"),
-    [(3, "conv_run_by_4", 6), (5, "conv_run_of_5", 6), (3, "conv_run_by_2", 4), (7, "", 0)],
+    ("taps", "stride", "algorithm", "products"),
+    [
+        (3, 1, "conv_run_by_4", 6),
+        (5, 1, "conv_run_of_5", 6),
+        (3, 1, "conv_run_by_2", 4),
+        (7, 1, "", 0),
+        (3, 2, "conv_run_halved_by_3", 7),
+        (3, 3, "", 0),
+    ],
 )
-def test_rows_of_few_taps_take_fewer_products(taps: int, algorithm: str, products: int) -> None:
+def test_rows_of_few_taps_take_fewer_products(taps: int, stride: int, algorithm: str, products: int) -> None:
     growths = {a.op: a.growth for a in all_ops()["static.conv"].algorithms} | {"": ALL}
     w = RNG.normal(size=(128, 128, taps)).astype(np.float32)
 
     def f(length: Any) -> Any:
         x = anyshape.input("x", f"f32[b, 128, {length}]")
-        return anyshape.function([x], ops.conv(x, w, pads=(taps // 2, taps // 2)))
+        return anyshape.function([x], ops.conv(x, w, pads=(taps // 2, taps // 2), strides=(stride,)))
 
     nodes = [n for n in chosen(f(200), growths[algorithm]).nodes if n.op.name == "run_products"]
     shapes = [n.inputs[0].type.shape for n in nodes if n.inputs[0] is not None]
@@ -131,25 +139,48 @@ def test_the_bound_of_errors_decides() -> None:
     assert names(chosen(f, 0.0)).count("conv") == 2
 
 
+def test_pictures_by_2_take_fewer_products_where_they_are_large() -> None:
+    w = weights(128)
+    for size, algorithm in ((56, ["tile_products"]), (7, ["conv"])):
+        x = anyshape.input("x", f"f32[1, 128, {size}, {size}]")
+        after = names(chosen(anyshape.function([x], ops.conv(x, w, strides=(2, 2), pads=(1, 1, 1, 1)))))
+        assert [n for n in after if n in ("conv", "tile_products")] == algorithm
+
+
 def test_errors_are_within_the_bound() -> None:
     """Errors on numbers of at most 1 are within the bound of the sum itself, and `growth` times that."""
     w = RNG.uniform(-1, 1, (8, 64, 3, 3)).astype(np.float32)
     x = RNG.uniform(-1, 1, (1, 64, 12, 12)).astype(np.float32)
-    exact = anyshape.compile(
-        anyshape.function([v := anyshape.input("x", "f64[1, 64, 12, 12]")], ops.conv(v, w.astype(np.float64)))
-    )
-    want = exact(x.astype(np.float64))
     for a in all_ops()["static.conv"].algorithms:
         if "run" in a.op:
             continue  # of rows
-        v = anyshape.input("x", "f32[1, 64, 12, 12]")
+        v, wide = anyshape.input("x", "f32[1, 64, 12, 12]"), anyshape.input("x", "f64[1, 64, 12, 12]")
+        strides = (2, 2) if "halved" in a.op else (1, 1)
+        exact = anyshape.compile(anyshape.function([wide], ops.conv(wide, w.astype(np.float64), strides=strides)))
         got = anyshape.compile(anyshape.function([v], getattr(ops, a.op)(v, w)))(x)
-        error = np.abs(got - want).max()
+        error = np.abs(got - exact(x.astype(np.float64))).max()
         assert 0 < error <= 64 * 9 * np.finfo(np.float32).eps * a.growth
 
 
+@pytest.mark.parametrize(
+    ("shape", "lengths"),
+    [("[b, 1, t]", {"t"}), ("[b, t]", {"t"}), ("[b, 3, h, w]", set()), ("[b, 3, s, s]", set()), ("[n]", set())],
+)
+def test_signals_of_one_dim_are_long(shape: str, lengths: set[str]) -> None:
+    x = anyshape.input("x", f"f32{shape}")
+    assert {str(d) for d in algorithms._lengths(anyshape.function([x], ops.relu(x)))} == lengths
+
+
+def test_long_signals_take_fewer_products() -> None:
+    """The length of a signal, in samples, is a multiple of that of what its first layers make of it."""
+    x, w = anyshape.input("x", "f32[b, 1, t]"), RNG.normal(size=(128, 1, 10)).astype(np.float32)
+    v = RNG.normal(size=(128, 128, 3)).astype(np.float32)
+    f = anyshape.function([x], ops.conv(ops.conv(x, w, strides=(5,)), v, strides=(2,)))
+    assert {"run_products", "if"} <= set(names(chosen(f)))
+
+
 def test_sizes_that_only_the_run_tells_become_a_branch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(algorithms, "SMALL", 2)
+    monkeypatch.setattr(algorithms, "SMALLER", (2,))
     f = chosen(layers("f32[b, 128, h, w]", weights(128)))
     assert names(f).count("if") == 1
     assert {"conv", "tile_products"} <= set(names(f))
@@ -172,14 +203,14 @@ def test_a_check_of_sizes_stays_at_the_entry() -> None:
 
 def test_what_a_region_computes_keeps_its_ops() -> None:
     """How often a loop runs, and on what, is not known."""
-    assert Algorithms(LANES, ALL).inside().growth == 0
+    assert Algorithms(VECTORS, ALL).inside().growth == 0
 
 
 @pytest.fixture(scope="module")
 def compiled() -> Iterator[tuple[Any, Any]]:
     f = layers("f32[b, 64, h, w]", weights(64))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(algorithms, "SMALL", 2)
+        patch.setattr(algorithms, "SMALLER", (2,))
         yield anyshape.compile(f, growth=ALL), anyshape.compile(f, growth=0.0)
 
 

@@ -2,9 +2,10 @@
 
 In: the three matrices of an op with `bilinear:`, the algorithms of an op. Out: findings; a bound of errors.
 
-A sum over windows, y[a] = sum(w[q] * x[a + q] for q), is computed for m results at once as results · ((weights · w) * (windows · x)): one
-product for each row of `windows`, of which there are fewer than m times the taps. Both sides are bilinear in w and x, so they are equal for
-all numbers if they are for each pair of an element of w and an element of x: finitely many equations of rationals, decided exactly.
+A sum over windows, y[a] = sum(w[q] * x[a * stride + q] for q), is computed for m results at once as
+results · ((weights · w) * (windows · x)): one product for each row of `windows`, of which there are fewer than m times the taps. Both sides
+are bilinear in w and x, so they are equal for all numbers if they are for each pair of an element of w and an element of x: finitely many
+equations of rationals, decided exactly.
 """
 
 from __future__ import annotations
@@ -64,28 +65,32 @@ def _check_matrices(spec: OpSpec, findings: Findings) -> None:
         text = f"'windows' has {products} rows, 'weights' {len(weights.rows)} and 'results' {results.columns} columns; all are the products"
         findings.add(windows.span, text)
         return
-    seen, taps = windows.columns, weights.columns
-    if seen != len(results.rows) + taps - 1:
-        text = f"{len(results.rows)} results of {taps} taps see {len(results.rows) + taps - 1} elements, but 'windows' has {seen} columns"
+    seen, taps, further = windows.columns, weights.columns, len(results.rows) - 1
+    stride = max((seen - taps) // further, 1) if further > 0 else 1
+    if seen != further * stride + taps:
+        text = f"{further + 1} results of {taps} taps see {further + taps} elements at stride 1, {2 * further + taps} at stride 2"
+        text += f", but 'windows' has {seen} columns"
         findings.add(windows.span, text)
         return
-    wrong = _first_wrong(windows, weights, results)
+    wrong = _first_wrong(windows, weights, results, stride)
     if wrong is not None:
         a, p, q, got = wrong
-        want = int(p == a + q)
+        want = int(p == a * stride + q)
         findings.add(
             results.span,
             f"these matrices are no sum over windows: result {a} has {got} times x[{p}] * w[{q}], and the sum has {want} times it",
         )
 
 
-def _first_wrong(windows: Matrix, weights: Matrix, results: Matrix) -> tuple[int, int, int, Fraction] | None:
+def _first_wrong(
+    windows: Matrix, weights: Matrix, results: Matrix, stride: int
+) -> tuple[int, int, int, Fraction] | None:
     """The first product of elements that the matrices count wrongly: its result, the places of both, and how often they count it."""
     for a, row in enumerate(results.rows):
         for p in range(windows.columns):
             for q in range(weights.columns):
                 got = sum((row[i] * windows.rows[i][p] * weights.rows[i][q] for i in range(len(row))), Fraction(0))
-                if got != (p == a + q):
+                if got != (p == a * stride + q):
                     return a, p, q, got
     return None
 

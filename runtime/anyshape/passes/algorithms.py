@@ -30,14 +30,23 @@ from anyshape.graph.value import Node, Value
 from anyshape.kernel_model.contractions import EXPRESSIONS, contraction_of
 from anyshape.rules import Rule
 
-SMALL, LARGE = 48, 224
-"""Sides of pictures between which a model of any sizes may change its algorithms; beyond, it keeps those of the end."""
+LARGE, SMALLER = 224, (48, 12)
+"""Sides of pictures between which a model of any sizes may change its algorithms: the large one, and the first of the smaller ones at which
+others are best. Beyond, it keeps those of the end. Signals of one dim have as many elements as such pictures."""
 CYCLES_PER_BYTE = 0.13
 """Cycles per byte of a product's constants, which come from beyond the second cache in every call, while the product is computed."""
 CYCLES_PER_VECTOR, CYCLES_PER_KERNEL = 4.5, 1500.0
 """Cycles per vector that a transform reads or writes; and per kernel, whatever it computes."""
 CYCLES_PER_VECTOR_OF_GROUPS = 27.0
 """Cycles per vector of a transform where channels are split into groups, so that they do not lie side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """A processor's vectors: elements of f32 in one, and how many vectors it multiplies and adds in a cycle."""
+
+    lanes: int
+    multiply_adds: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,19 +59,21 @@ class _Candidate:
 
 @dataclass(frozen=True, eq=False)
 class _ChosenCandidate:
-    """The candidate that was chosen for a call, and the symbols of the call that stand for batches."""
+    """The candidate that was chosen for a call among all, and the symbols of the call that stand for batches."""
 
     candidate: _Candidate
+    candidates: Sequence[_Candidate]
     symbols: frozenset[Dim]
     batches: frozenset[Dim]
 
 
 @dataclass
 class Algorithms:
-    """The rule for vectors of so many elements. `growth`: the most by which an algorithm may multiply the bound of errors.
-    `side`: the sizes that only the run tells, but for the first of an operand, which is one. `choices` are those that were made."""
+    """The rule for a processor's vectors. `growth`: the most by which an algorithm may multiply the bound of errors.
+    `side`: the sizes that only the run tells, but for the first of an operand, which is one, and the `lengths` of signals, which are its
+    square. `choices` are those that were made."""
 
-    lanes: int
+    vectors: Vectors
     growth: float
     side: int = LARGE
     _: KW_ONLY
@@ -71,10 +82,11 @@ class Algorithms:
     """Ways of calls that differ in nothing but their operands."""
     facts: Facts = field(default_factory=Facts)
     """What the checks at the entry of the function say."""
+    lengths: frozenset[Dim] = frozenset()
 
     def inside(self) -> Algorithms:
         """Chooses no other algorithms in regions: what those are run for is not known."""
-        return Algorithms(self.lanes, 0.0)
+        return Algorithms(self.vectors, 0.0)
 
     def __call__(self, node: Node) -> Sequence[Value] | None:
         if not node.op.algorithms or node.bound is None:
@@ -85,10 +97,19 @@ class Algorithms:
         if len(self.known[key]) == 1:
             return None
         symbols = frozenset(s for v in node.inputs if v is not None for s in v.type.symbols())
-        choices = [_ChosenCandidate(candidate, symbols, _first_symbols(node)) for candidate in self.known[key]]
-        best = min(choices, key=lambda choice: self.cost(choice, self.side))
+        candidates = self.known[key]
+        best = self.best(_ChosenCandidate(candidates[0], candidates, symbols, _first_symbols(node)), self.side)
         self.choices.append(best)
         return None if best.candidate.algorithm is None else _called(node, best.candidate.algorithm, self.facts)
+
+    def best(self, choice: _ChosenCandidate, side: int) -> _ChosenCandidate:
+        """The choice for pictures of that side, for the same call."""
+        choices = (replace(choice, candidate=candidate) for candidate in choice.candidates)
+        return min(choices, key=lambda other: self.cost(other, side))
+
+    def changes_at(self, side: int) -> bool:
+        """Whether another candidate is the best one of any call for pictures of that side."""
+        return any(self.best(choice, side).candidate is not choice.candidate for choice in self.choices)
 
     def candidates(self, node: Node) -> list[_Candidate]:
         """All ways to compute the results of a call."""
@@ -100,8 +121,12 @@ class Algorithms:
 
     def cost(self, choice: _ChosenCandidate, side: int) -> float:
         """Rough cycles of a candidate for pictures of that side; not of what is computed of constants alone."""
-        sizes = {s: 1 if s in choice.batches else side for s in choice.symbols}
-        return sum(work.cycles(sizes, self.lanes) for work in choice.candidate.works)
+        sizes = {s: 1 if s in choice.batches else self.size(s, side) for s in choice.symbols}
+        return sum(work.cycles(sizes, self.vectors) for work in choice.candidate.works)
+
+    def size(self, symbol: Dim, side: int) -> int:
+        """What stands for a size that only the run tells, for pictures of that side."""
+        return side**2 if symbol in self.lengths else side
 
     def total(self, side: int) -> float:
         """Rough cycles of all calls as they were chosen, for other sizes."""
@@ -142,11 +167,11 @@ class _Work:
             moved = moved + v.type.count()
         return cls(tuple(products), constants, moved, split)
 
-    def cycles(self, sizes: dict[Dim, int], lanes: int) -> float:
+    def cycles(self, sizes: dict[Dim, int], vectors: Vectors) -> float:
         if not self.products:
             each = CYCLES_PER_VECTOR_OF_GROUPS if self.split else CYCLES_PER_VECTOR
-            return _number(self.moved, sizes) / lanes * each + CYCLES_PER_KERNEL
-        products = sum(_number(n, sizes) for n in self.products) / lanes / 2
+            return _number(self.moved, sizes) / vectors.lanes * each + CYCLES_PER_KERNEL
+        products = sum(_number(n, sizes) for n in self.products) / vectors.lanes / vectors.multiply_adds
         return max(products, _number(self.constants, sizes) * CYCLES_PER_BYTE) + CYCLES_PER_KERNEL
 
 
@@ -156,28 +181,29 @@ def _works(nodes: Iterable[Node]) -> list[_Work]:
     return [_Work.of(n) for n in computing if not all(v is None or v.is_constant for v in n.inputs)]
 
 
-def by_size(f: Function, optimised: Callable[[Function, Algorithms], Function], lanes: int, growth: float) -> Function:
+def by_size(
+    f: Function, optimised: Callable[[Function, Algorithms], Function], vectors: Vectors, growth: float
+) -> Function:
     """The function with algorithms in it. Where the best ones depend on sizes that only the run tells, it is a branch: one side for small
     operands, one for large ones, each with all nodes, so that these share kernels and memory as they do without a branch."""
-    large = Algorithms(lanes, growth)
+    large = Algorithms(vectors, growth, lengths=_lengths(f))
     for check in f.checks:
         large.facts.learn(check.cond)
-    small = replace(large, side=SMALL, choices=[])
     of_large = optimised(f, large)
     if not large.choices:
         return f
     if not any(choice.symbols - choice.batches for choice in large.choices):
         return of_large
-    of_small = optimised(f, small)
-    names = [[c.candidate.algorithm and c.candidate.algorithm.op for c in each.choices] for each in (large, small)]
-    if names[0] == names[1]:
+    low, high = next((side for side in SMALLER if large.changes_at(side)), None), LARGE
+    if low is None:
         return of_large
-    low, high = SMALL, LARGE
+    small = replace(large, side=low, choices=[])
+    of_small = optimised(f, small)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if large.total(middle) < small.total(middle) else (middle, high)
     x = max(f.params, key=lambda p: len(p.type.symbols()))
-    least = _number(x.type.count(), {s: 1 if s in _leading(x) else high for s in x.type.symbols()})
+    least = _number(x.type.count(), {s: 1 if s in _leading(x) else large.size(s, high) for s in x.type.symbols()})
 
     def side(chosen: Function) -> Callable[[], Sequence[Value]]:
         plain = Function(chosen.params, chosen.results, chosen.name)
@@ -187,7 +213,7 @@ def by_size(f: Function, optimised: Callable[[Function, Algorithms], Function], 
     results = control.if_(condition, side(of_large), side(of_small))
     checks = list(dict.fromkeys((*of_large.checks, *of_small.checks)))
     branched = Function(f.params, results, f.name, f.result_names, checks=checks, form=f.form)
-    return optimised(branched, Algorithms(lanes, 0.0))
+    return optimised(branched, Algorithms(vectors, 0.0))
 
 
 def _applies(node: Node, each: AlgorithmDef) -> bool:
@@ -243,6 +269,12 @@ def _is_of_constants(v: Value) -> bool:
 def _first_symbols(node: Node) -> frozenset[Dim]:
     first = node.inputs[0] if node.inputs else None
     return frozenset() if first is None else _leading(first)
+
+
+def _lengths(f: Function) -> frozenset[Dim]:
+    """The sizes of parameters that have one of them only, behind their first dim."""
+    unknown = ([d for d in (p.type.shape or ())[1:] if not isinstance(d, int)] for p in f.params)
+    return frozenset(s for own in unknown if len(own) == 1 for s in dims.free_symbols(own[0]))
 
 
 def _leading(v: Value) -> frozenset[Dim]:

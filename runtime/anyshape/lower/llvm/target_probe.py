@@ -49,8 +49,8 @@ def _takes_gathers(target: Target) -> bool:
 
 def multiply_adds(target: Target) -> int:
     """Vectors that are multiplied and added in a cycle: one where the widest are executed as two halves, or two units join for them. It is
-    measured on the host; any other target has two. As no code depends on it, only how much work is worth sharing, it is no part of the
-    target's description."""
+    measured on the host; any other target has two. As no code depends on it, only how much work is worth sharing and which algorithm takes
+    less time, it is no part of the target's description."""
     measured = target.fma and target.vector_bytes > _NARROWEST and target.without_tiles == host_target().without_tiles
     return measured_multiply_adds(target.without_tiles) if measured else 2
 

@@ -201,11 +201,13 @@ class Compiler:
             return f
         if self.options.precision != "exact":  # rounded, what an algorithm transforms multiplies its errors
             return f
+        from anyshape.lower.llvm.target_probe import multiply_adds
         from anyshape.passes import optimise
-        from anyshape.passes.algorithms import by_size
+        from anyshape.passes.algorithms import Vectors, by_size
 
-        lanes = (self.target or target_called(self.options.target)).lanes(F32.itemsize)
-        return by_size(f, lambda g, chosen: optimise(g, self.compute, chosen), lanes, self.options.growth)
+        target = self.target or target_called(self.options.target)
+        vectors = Vectors(target.lanes(F32.itemsize), multiply_adds(target))
+        return by_size(f, lambda g, chosen: optimise(g, self.compute, chosen), vectors, self.options.growth)
 
     def _program(self, f: Function, assumed: frozenset[Any]) -> Program:
         """Generates the program of a function; its constants have their elements once the packing is over."""
