@@ -378,9 +378,11 @@ from anyshape_ops.ops.window import (
     DYN_CONV_HALVED_BY_2,
     DYN_CONV_INTEGER,
     DYN_CONV_INTEGER_TO_FLOAT,
+    DYN_CONV_OF_2,
     DYN_CONV_RUN_BY_2,
     DYN_CONV_RUN_BY_4,
     DYN_CONV_RUN_HALVED_BY_3,
+    DYN_CONV_RUN_OF_2,
     DYN_CONV_RUN_OF_5,
     DYN_CONV_TRANSPOSE,
     DYN_CONV_TRANSPOSE_BY_PHASE,
@@ -409,9 +411,11 @@ from anyshape_ops.ops.window import (
     STATIC_CONV_HALVED_BY_2,
     STATIC_CONV_INTEGER,
     STATIC_CONV_INTEGER_TO_FLOAT,
+    STATIC_CONV_OF_2,
     STATIC_CONV_RUN_BY_2,
     STATIC_CONV_RUN_BY_4,
     STATIC_CONV_RUN_HALVED_BY_3,
+    STATIC_CONV_RUN_OF_2,
     STATIC_CONV_RUN_OF_5,
     STATIC_CONV_TRANSPOSE,
     STATIC_CONV_TRANSPOSE_BY_PHASE,
@@ -4339,7 +4343,7 @@ def atanh(x: Operand, *, source: str = "") -> Value:
     return call(ATANH, [x], {}, source)[0]
 
 
-# specs/window.yaml:358
+# specs/window.yaml:421
 @called
 def conv(
     x: Operand,
@@ -4371,7 +4375,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:410
+# specs/window.yaml:475
 @called
 def max_pool(
     x: Operand,
@@ -4409,7 +4413,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:447
+# specs/window.yaml:512
 @called
 def average_pool(
     x: Operand,
@@ -4447,7 +4451,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:483
+# specs/window.yaml:548
 @called
 def lp_pool(
     x: Operand,
@@ -4485,7 +4489,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:517
+# specs/window.yaml:582
 @called
 def tile_windows(
     x: Operand,
@@ -4514,7 +4518,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:545
+# specs/window.yaml:610
 @called
 def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -4526,7 +4530,7 @@ def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *
     return call_alias(STATIC_TILE_WEIGHTS, DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:561
+# specs/window.yaml:626
 @called
 def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows.
@@ -4536,7 +4540,7 @@ def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(TILE_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:572
+# specs/window.yaml:637
 @called
 def tile_results(
     x: Operand,
@@ -4559,7 +4563,7 @@ def tile_results(
     )[0]
 
 
-# specs/window.yaml:593
+# specs/window.yaml:658
 @called
 def conv_by_2(
     x: Operand,
@@ -4584,7 +4588,7 @@ def conv_by_2(
     )[0]
 
 
-# specs/window.yaml:605
+# specs/window.yaml:670
 @called
 def conv_by_4(
     x: Operand,
@@ -4609,7 +4613,32 @@ def conv_by_4(
     )[0]
 
 
-# specs/window.yaml:620
+# specs/window.yaml:685
+@called
+def conv_of_2(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int | Dim | Value | None = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of pictures with windows of 2 by 2, 3 by 3 results at a time, which take 16 products instead
+    of 36.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
+
+    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 2, 2], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
+    """
+    return call_alias(
+        STATIC_CONV_OF_2, DYN_CONV_OF_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source
+    )[0]
+
+
+# specs/window.yaml:697
 @called
 def conv_halved_by_2(
     x: Operand,
@@ -4638,7 +4667,7 @@ def conv_halved_by_2(
     )[0]
 
 
-# specs/window.yaml:632
+# specs/window.yaml:709
 @called
 def run_windows(
     x: Operand,
@@ -4666,7 +4695,7 @@ def run_windows(
     )[0]
 
 
-# specs/window.yaml:660
+# specs/window.yaml:737
 @called
 def run_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -4678,7 +4707,7 @@ def run_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *,
     return call_alias(STATIC_RUN_WEIGHTS, DYN_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:676
+# specs/window.yaml:753
 @called
 def run_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows of rows.
@@ -4688,7 +4717,7 @@ def run_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(RUN_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:687
+# specs/window.yaml:764
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | Dim | Value, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -4700,7 +4729,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | D
     return call_alias(STATIC_RUN_RESULTS, DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:707
+# specs/window.yaml:784
 @called
 def conv_run_by_2(
     x: Operand,
@@ -4727,7 +4756,7 @@ def conv_run_by_2(
     )[0]
 
 
-# specs/window.yaml:719
+# specs/window.yaml:796
 @called
 def conv_run_by_4(
     x: Operand,
@@ -4754,7 +4783,34 @@ def conv_run_by_4(
     )[0]
 
 
-# specs/window.yaml:734
+# specs/window.yaml:811
+@called
+def conv_run_of_2(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int | Dim | Value] | Value | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int | Dim | Value | None = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 2, 3 results at a time, which take 4 products instead of 6.
+
+    The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 2], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call_alias(
+        STATIC_CONV_RUN_OF_2,
+        DYN_CONV_RUN_OF_2,
+        [x, w, bias],
+        {"pads": pads, "auto_pad": auto_pad, "groups": groups},
+        source,
+    )[0]
+
+
+# specs/window.yaml:823
 @called
 def conv_run_halved_by_3(
     x: Operand,
@@ -4781,7 +4837,7 @@ def conv_run_halved_by_3(
     )[0]
 
 
-# specs/window.yaml:747
+# specs/window.yaml:836
 @called
 def conv_run_of_5(
     x: Operand,
@@ -4808,7 +4864,7 @@ def conv_run_of_5(
     )[0]
 
 
-# specs/window.yaml:790
+# specs/window.yaml:879
 @called
 def conv_transpose(
     x: Operand,
@@ -4850,7 +4906,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:830
+# specs/window.yaml:919
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -4891,7 +4947,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:873
+# specs/window.yaml:962
 @called
 def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -4904,7 +4960,7 @@ def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1
     return call_alias(STATIC_WINDOW_PRODUCTS, DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:894
+# specs/window.yaml:983
 @called
 def overlap_add(
     x: Operand,
@@ -4932,7 +4988,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:930
+# specs/window.yaml:1019
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -4959,7 +5015,7 @@ def overlap_add_by_phase(
     )[0]
 
 
-# specs/window.yaml:959
+# specs/window.yaml:1048
 @called
 def phase_sums(
     x: Operand,
@@ -4981,7 +5037,7 @@ def phase_sums(
     )[0]
 
 
-# specs/window.yaml:988
+# specs/window.yaml:1077
 @called
 def phase_filters(
     w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
@@ -4995,7 +5051,7 @@ def phase_filters(
     return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:1011
+# specs/window.yaml:1100
 @called
 def interleave_phases(
     x: Operand,
@@ -5013,7 +5069,7 @@ def interleave_phases(
     return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:1036
+# specs/window.yaml:1125
 @called
 def conv_integer(
     x: Operand,
@@ -5046,7 +5102,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:1073
+# specs/window.yaml:1162
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -5082,7 +5138,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1125
+# specs/window.yaml:1214
 @called
 def qlinear_conv(
     x: Operand,
@@ -5121,7 +5177,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1198
+# specs/window.yaml:1287
 @called
 def max_unpool(
     x: Operand,
@@ -5150,7 +5206,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1241
+# specs/window.yaml:1330
 @called
 def col2im(
     x: Operand,
@@ -5232,9 +5288,11 @@ __all__ = [
     "conv_halved_by_2",
     "conv_integer",
     "conv_integer_to_float",
+    "conv_of_2",
     "conv_run_by_2",
     "conv_run_by_4",
     "conv_run_halved_by_3",
+    "conv_run_of_2",
     "conv_run_of_5",
     "conv_transpose",
     "conv_transpose_by_phase",

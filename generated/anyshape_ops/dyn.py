@@ -98,9 +98,11 @@ from anyshape_ops.ops.window import (
     DYN_CONV_HALVED_BY_2,
     DYN_CONV_INTEGER,
     DYN_CONV_INTEGER_TO_FLOAT,
+    DYN_CONV_OF_2,
     DYN_CONV_RUN_BY_2,
     DYN_CONV_RUN_BY_4,
     DYN_CONV_RUN_HALVED_BY_3,
+    DYN_CONV_RUN_OF_2,
     DYN_CONV_RUN_OF_5,
     DYN_CONV_TRANSPOSE,
     DYN_CONV_TRANSPOSE_BY_PHASE,
@@ -1698,7 +1700,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: Operand = -1, *, sour
     return call(DYN_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:358
+# specs/window.yaml:421
 @called
 def conv(
     x: Operand,
@@ -1728,7 +1730,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:410
+# specs/window.yaml:475
 @called
 def max_pool(
     x: Operand,
@@ -1764,7 +1766,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:447
+# specs/window.yaml:512
 @called
 def average_pool(
     x: Operand,
@@ -1800,7 +1802,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:483
+# specs/window.yaml:548
 @called
 def lp_pool(
     x: Operand,
@@ -1836,7 +1838,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:517
+# specs/window.yaml:582
 @called
 def tile_windows(
     x: Operand, t: Operand, groups: Operand = 1, *, step: Operand, first: Operand, count: Operand, source: str = ""
@@ -1851,7 +1853,7 @@ def tile_windows(
     return call(DYN_TILE_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:545
+# specs/window.yaml:610
 @called
 def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1863,7 +1865,7 @@ def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "
     return call(DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:572
+# specs/window.yaml:637
 @called
 def tile_results(
     x: Operand, t: Operand, bias: Operand = None, *, height: Operand, width: Operand, source: str = ""
@@ -1878,7 +1880,7 @@ def tile_results(
     return call(DYN_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:593
+# specs/window.yaml:658
 @called
 def conv_by_2(
     x: Operand,
@@ -1901,7 +1903,7 @@ def conv_by_2(
     return call(DYN_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:605
+# specs/window.yaml:670
 @called
 def conv_by_4(
     x: Operand,
@@ -1924,7 +1926,30 @@ def conv_by_4(
     return call(DYN_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:620
+# specs/window.yaml:685
+@called
+def conv_of_2(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Operand = None,
+    auto_pad: str = "NOTSET",
+    groups: Operand = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of pictures with windows of 2 by 2, 3 by 3 results at a time, which take 16 products instead
+    of 36.
+
+    Operands, which may be computed at run time: pads, groups.
+
+    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 2, 2], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
+    """
+    return call(DYN_CONV_OF_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:697
 @called
 def conv_halved_by_2(
     x: Operand,
@@ -1947,7 +1972,7 @@ def conv_halved_by_2(
     return call(DYN_CONV_HALVED_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:632
+# specs/window.yaml:709
 @called
 def run_windows(
     x: Operand, t: Operand, groups: Operand = 1, *, step: Operand, first: Operand, count: Operand, source: str = ""
@@ -1961,7 +1986,7 @@ def run_windows(
     return call(DYN_RUN_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:660
+# specs/window.yaml:737
 @called
 def run_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -1973,7 +1998,7 @@ def run_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = ""
     return call(DYN_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:687
+# specs/window.yaml:764
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: Operand, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -1985,7 +2010,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: Operand
     return call(DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:707
+# specs/window.yaml:784
 @called
 def conv_run_by_2(
     x: Operand,
@@ -2006,7 +2031,7 @@ def conv_run_by_2(
     return call(DYN_CONV_RUN_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:719
+# specs/window.yaml:796
 @called
 def conv_run_by_4(
     x: Operand,
@@ -2027,7 +2052,28 @@ def conv_run_by_4(
     return call(DYN_CONV_RUN_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:734
+# specs/window.yaml:811
+@called
+def conv_run_of_2(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Operand = None,
+    auto_pad: str = "NOTSET",
+    groups: Operand = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 2, 3 results at a time, which take 4 products instead of 6.
+
+    Operands, which may be computed at run time: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 2], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call(DYN_CONV_RUN_OF_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:823
 @called
 def conv_run_halved_by_3(
     x: Operand,
@@ -2050,7 +2096,7 @@ def conv_run_halved_by_3(
     )[0]
 
 
-# specs/window.yaml:747
+# specs/window.yaml:836
 @called
 def conv_run_of_5(
     x: Operand,
@@ -2071,7 +2117,7 @@ def conv_run_of_5(
     return call(DYN_CONV_RUN_OF_5, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:790
+# specs/window.yaml:879
 @called
 def conv_transpose(
     x: Operand,
@@ -2111,7 +2157,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:830
+# specs/window.yaml:919
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -2150,7 +2196,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:873
+# specs/window.yaml:962
 @called
 def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -2163,7 +2209,7 @@ def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str 
     return call(DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:894
+# specs/window.yaml:983
 @called
 def overlap_add(
     x: Operand,
@@ -2186,7 +2232,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:930
+# specs/window.yaml:1019
 @called
 def overlap_add_by_phase(
     x: Operand, size: Operand, strides: Operand = None, begin: Operand = None, *, source: str = ""
@@ -2201,7 +2247,7 @@ def overlap_add_by_phase(
     return call(DYN_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:959
+# specs/window.yaml:1048
 @called
 def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = None, *, source: str = "") -> Value:
     """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
@@ -2213,7 +2259,7 @@ def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = No
     return call(DYN_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:988
+# specs/window.yaml:1077
 @called
 def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -2225,7 +2271,7 @@ def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: 
     return call(DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:1011
+# specs/window.yaml:1100
 @called
 def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, source: str = "") -> Value:
     """A tensor made of one for each position modulo the strides, from the place `begin` on.
@@ -2237,7 +2283,7 @@ def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, sourc
     return call(DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:1036
+# specs/window.yaml:1125
 @called
 def conv_integer(
     x: Operand,
@@ -2268,7 +2314,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:1073
+# specs/window.yaml:1162
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -2302,7 +2348,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1125
+# specs/window.yaml:1214
 @called
 def qlinear_conv(
     x: Operand,
@@ -2339,7 +2385,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1198
+# specs/window.yaml:1287
 @called
 def max_unpool(
     x: Operand,
@@ -2366,7 +2412,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1241
+# specs/window.yaml:1330
 @called
 def col2im(
     x: Operand,
@@ -2413,9 +2459,11 @@ __all__ = [
     "conv_halved_by_2",
     "conv_integer",
     "conv_integer_to_float",
+    "conv_of_2",
     "conv_run_by_2",
     "conv_run_by_4",
     "conv_run_halved_by_3",
+    "conv_run_of_2",
     "conv_run_of_5",
     "conv_transpose",
     "conv_transpose_by_phase",

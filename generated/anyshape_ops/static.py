@@ -103,9 +103,11 @@ from anyshape_ops.ops.window import (
     STATIC_CONV_HALVED_BY_2,
     STATIC_CONV_INTEGER,
     STATIC_CONV_INTEGER_TO_FLOAT,
+    STATIC_CONV_OF_2,
     STATIC_CONV_RUN_BY_2,
     STATIC_CONV_RUN_BY_4,
     STATIC_CONV_RUN_HALVED_BY_3,
+    STATIC_CONV_RUN_OF_2,
     STATIC_CONV_RUN_OF_5,
     STATIC_CONV_TRANSPOSE,
     STATIC_CONV_TRANSPOSE_BY_PHASE,
@@ -1768,7 +1770,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: 
     return call(STATIC_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:358
+# specs/window.yaml:421
 @called
 def conv(
     x: Operand,
@@ -1798,7 +1800,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:410
+# specs/window.yaml:475
 @called
 def max_pool(
     x: Operand,
@@ -1834,7 +1836,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:447
+# specs/window.yaml:512
 @called
 def average_pool(
     x: Operand,
@@ -1870,7 +1872,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:483
+# specs/window.yaml:548
 @called
 def lp_pool(
     x: Operand,
@@ -1906,7 +1908,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:517
+# specs/window.yaml:582
 @called
 def tile_windows(
     x: Operand, t: Operand, groups: int = 1, *, step: int, first: Sequence[int], count: Sequence[int], source: str = ""
@@ -1923,7 +1925,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:545
+# specs/window.yaml:610
 @called
 def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1935,7 +1937,7 @@ def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -
     return call(STATIC_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:572
+# specs/window.yaml:637
 @called
 def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, width: int, source: str = "") -> Value:
     """Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.
@@ -1948,7 +1950,7 @@ def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, w
     return call(STATIC_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:593
+# specs/window.yaml:658
 @called
 def conv_by_2(
     x: Operand,
@@ -1971,7 +1973,7 @@ def conv_by_2(
     return call(STATIC_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:605
+# specs/window.yaml:670
 @called
 def conv_by_4(
     x: Operand,
@@ -1994,7 +1996,30 @@ def conv_by_4(
     return call(STATIC_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:620
+# specs/window.yaml:685
+@called
+def conv_of_2(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of pictures with windows of 2 by 2, 3 by 3 results at a time, which take 16 products instead
+    of 36.
+
+    Attributes, known when the call is built: pads, groups.
+
+    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 2, 2], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
+    """
+    return call(STATIC_CONV_OF_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:697
 @called
 def conv_halved_by_2(
     x: Operand,
@@ -2019,7 +2044,7 @@ def conv_halved_by_2(
     )[0]
 
 
-# specs/window.yaml:632
+# specs/window.yaml:709
 @called
 def run_windows(
     x: Operand, t: Operand, groups: int = 1, *, step: int, first: int, count: int, source: str = ""
@@ -2033,7 +2058,7 @@ def run_windows(
     return call(STATIC_RUN_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:660
+# specs/window.yaml:737
 @called
 def run_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -2045,7 +2070,7 @@ def run_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") ->
     return call(STATIC_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:687
+# specs/window.yaml:764
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -2057,7 +2082,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int, so
     return call(STATIC_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:707
+# specs/window.yaml:784
 @called
 def conv_run_by_2(
     x: Operand,
@@ -2078,7 +2103,7 @@ def conv_run_by_2(
     return call(STATIC_CONV_RUN_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:719
+# specs/window.yaml:796
 @called
 def conv_run_by_4(
     x: Operand,
@@ -2099,7 +2124,28 @@ def conv_run_by_4(
     return call(STATIC_CONV_RUN_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:734
+# specs/window.yaml:811
+@called
+def conv_run_of_2(
+    x: Operand,
+    w: Operand,
+    bias: Operand = None,
+    pads: Sequence[int] | None = None,
+    auto_pad: str = "NOTSET",
+    groups: int = 1,
+    *,
+    source: str = "",
+) -> Value:
+    """A convolution of rows with windows of 2, 3 results at a time, which take 4 products instead of 6.
+
+    Attributes, known when the call is built: pads, groups.
+
+    (x: F[b, (groups, c), e], w: F[(groups, m), c, 2], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    """
+    return call(STATIC_CONV_RUN_OF_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
+
+
+# specs/window.yaml:823
 @called
 def conv_run_halved_by_3(
     x: Operand,
@@ -2122,7 +2168,7 @@ def conv_run_halved_by_3(
     )[0]
 
 
-# specs/window.yaml:747
+# specs/window.yaml:836
 @called
 def conv_run_of_5(
     x: Operand,
@@ -2143,7 +2189,7 @@ def conv_run_of_5(
     return call(STATIC_CONV_RUN_OF_5, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:790
+# specs/window.yaml:879
 @called
 def conv_transpose(
     x: Operand,
@@ -2183,7 +2229,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:830
+# specs/window.yaml:919
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -2222,7 +2268,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:873
+# specs/window.yaml:962
 @called
 def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -2235,7 +2281,7 @@ def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = ""
     return call(STATIC_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:894
+# specs/window.yaml:983
 @called
 def overlap_add(
     x: Operand,
@@ -2258,7 +2304,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:930
+# specs/window.yaml:1019
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -2278,7 +2324,7 @@ def overlap_add_by_phase(
     return call(STATIC_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:959
+# specs/window.yaml:1048
 @called
 def phase_sums(
     x: Operand, strides: Sequence[int], count: Sequence[int], first: Sequence[int] | None = None, *, source: str = ""
@@ -2292,7 +2338,7 @@ def phase_sums(
     return call(STATIC_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:988
+# specs/window.yaml:1077
 @called
 def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -2304,7 +2350,7 @@ def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source
     return call(STATIC_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:1011
+# specs/window.yaml:1100
 @called
 def interleave_phases(
     x: Operand, size: Sequence[int], begin: Sequence[int] | None = None, *, source: str = ""
@@ -2318,7 +2364,7 @@ def interleave_phases(
     return call(STATIC_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:1036
+# specs/window.yaml:1125
 @called
 def conv_integer(
     x: Operand,
@@ -2349,7 +2395,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:1073
+# specs/window.yaml:1162
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -2383,7 +2429,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1125
+# specs/window.yaml:1214
 @called
 def qlinear_conv(
     x: Operand,
@@ -2420,7 +2466,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1198
+# specs/window.yaml:1287
 @called
 def max_unpool(
     x: Operand,
@@ -2447,7 +2493,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1241
+# specs/window.yaml:1330
 @called
 def col2im(
     x: Operand,
@@ -2494,9 +2540,11 @@ __all__ = [
     "conv_halved_by_2",
     "conv_integer",
     "conv_integer_to_float",
+    "conv_of_2",
     "conv_run_by_2",
     "conv_run_by_4",
     "conv_run_halved_by_3",
+    "conv_run_of_2",
     "conv_run_of_5",
     "conv_transpose",
     "conv_transpose_by_phase",

@@ -107,6 +107,7 @@ def test_few_products_stay_as_they_are() -> None:
         (7, 1, "", 0),
         (3, 2, "conv_run_halved_by_3", 7),
         (3, 3, "", 0),
+        (2, 1, "conv_run_of_2", 4),
     ],
 )
 def test_rows_of_few_taps_take_fewer_products(taps: int, stride: int, algorithm: str, products: int) -> None:
@@ -147,19 +148,25 @@ def test_pictures_by_2_take_fewer_products_where_they_are_large() -> None:
         assert [n for n in after if n in ("conv", "tile_products")] == algorithm
 
 
+def test_phases_of_a_transposed_convolution_take_fewer_products() -> None:
+    x, w = anyshape.input("x", "f32[b, 64, h, w]"), RNG.normal(size=(64, 32, 4, 4)).astype(np.float32)
+    f = chosen(anyshape.function([x], ops.conv_transpose(x, w, strides=(2, 2), pads=(1, 1, 1, 1))))
+    assert "tile_products" in names(f) and "conv" not in names(f)
+
+
 def test_errors_are_within_the_bound() -> None:
     """Errors on numbers of at most 1 are within the bound of the sum itself, and `growth` times that."""
-    w = RNG.uniform(-1, 1, (8, 64, 3, 3)).astype(np.float32)
     x = RNG.uniform(-1, 1, (1, 64, 12, 12)).astype(np.float32)
     for a in all_ops()["static.conv"].algorithms:
         if "run" in a.op:
             continue  # of rows
         v, wide = anyshape.input("x", "f32[1, 64, 12, 12]"), anyshape.input("x", "f64[1, 64, 12, 12]")
-        strides = (2, 2) if "halved" in a.op else (1, 1)
+        taps, strides = 2 if "of_2" in a.op else 3, (2, 2) if "halved" in a.op else (1, 1)
+        w = RNG.uniform(-1, 1, (8, 64, taps, taps)).astype(np.float32)
         exact = anyshape.compile(anyshape.function([wide], ops.conv(wide, w.astype(np.float64), strides=strides)))
         got = anyshape.compile(anyshape.function([v], getattr(ops, a.op)(v, w)))(x)
         error = np.abs(got - exact(x.astype(np.float64))).max()
-        assert 0 < error <= 64 * 9 * np.finfo(np.float32).eps * a.growth
+        assert 0 < error <= 64 * taps**2 * np.finfo(np.float32).eps * a.growth
 
 
 @pytest.mark.parametrize(
