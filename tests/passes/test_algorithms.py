@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -67,13 +68,24 @@ def test_conditions_of_algorithms(shape: str, w: Any, params: Any) -> None:
 
 
 def test_other_dtypes_and_weights_that_are_no_constants() -> None:
-    x, w = anyshape.input("x", "f16[b, 32, 56, 56]"), anyshape.input("w", "f32[32, 32, 3, 3]")
+    x, w = anyshape.input("x", "bf16[b, 32, 56, 56]"), anyshape.input("w", "f32[32, 32, 3, 3]")
     y = anyshape.input("y", "f32[b, 32, 56, 56]")
     for f in (
-        anyshape.function([x], ops.conv(x, weights().astype(np.float16))),
+        anyshape.function([x], ops.conv(x, weights().astype(ml_dtypes.bfloat16))),
         anyshape.function([y, w], ops.conv(y, w)),
     ):
         assert names(chosen(f)) == ["conv"]
+
+
+def test_halves_are_transformed_and_summed_as_floats() -> None:
+    x, w = RNG.uniform(-1, 1, (1, 64, 28, 28)).astype(np.float16), weights(64, dtype=np.float16)
+    v = anyshape.input("x", "f16[b, 64, h, w]")
+    f = anyshape.function([v], ops.conv(v, w, pads=(1, 1, 1, 1)))
+    products = [o for n in chosen(f).all_nodes() if n.op.name == "tile_products" for o in n.outputs]
+    assert {o.type.dtype.name for o in products} == {"f32"}
+    got, sums = (anyshape.compile(f, growth=growth)(x).astype(np.float32) for growth in (16.0, 0.0))
+    assert (got != sums).mean() < 0.01
+    np.testing.assert_allclose(got, sums, rtol=2 * np.finfo(np.float16).eps, atol=1e-4)
 
 
 def test_parameters_that_only_the_run_tells() -> None:
@@ -148,7 +160,15 @@ def test_pictures_by_2_take_fewer_products_where_they_are_large() -> None:
         assert [n for n in after if n in ("conv", "tile_products")] == algorithm
 
 
-def test_phases_of_a_transposed_convolution_take_fewer_products() -> None:
+def test_small_pictures_have_sums_where_larger_ones_have_none() -> None:
+    """Few products for each weight of an algorithm take longer than the sums; the last of the sides that are compared decides."""
+    x = anyshape.input("x", "f32[b, 128, h, w]")
+    f = chosen(anyshape.function([x], ops.conv(x, weights(128), strides=(2, 2), pads=(1, 1, 1, 1))))
+    assert names(f).count("if") == 1 and {"conv", "tile_products"} <= set(names(f))
+
+
+def test_phases_of_a_transposed_convolution_take_fewer_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(algorithms, "SMALLER", (48,))
     x, w = anyshape.input("x", "f32[b, 64, h, w]"), RNG.normal(size=(64, 32, 4, 4)).astype(np.float32)
     f = chosen(anyshape.function([x], ops.conv_transpose(x, w, strides=(2, 2), pads=(1, 1, 1, 1))))
     assert "tile_products" in names(f) and "conv" not in names(f)
@@ -193,7 +213,8 @@ def test_sizes_that_only_the_run_tells_become_a_branch(monkeypatch: pytest.Monke
     assert {"conv", "tile_products"} <= set(names(f))
 
 
-def test_no_branch_where_one_way_is_best_for_all_sizes() -> None:
+def test_no_branch_where_one_way_is_best_for_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(algorithms, "SMALLER", (48,))
     f = chosen(layers("f32[b, 128, h, w]", weights(128)))
     assert "if" not in names(f) and "tile_products" in names(f)
 

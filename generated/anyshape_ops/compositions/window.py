@@ -137,7 +137,7 @@ def conv_by_2_body(c: Composing) -> list[Any]:
     w = c.input("w")
     bias = c.input("bias")
     seen = api.tile_windows(
-        x,
+        api.cast(x, to=c.dtype("U"), source=c.source),
         windows,
         groups=c.size("groups"),
         step=2,
@@ -146,14 +146,22 @@ def conv_by_2_body(c: Composing) -> list[Any]:
         source=c.source,
     )
     sums = api.tile_products(
-        api.tile_weights(w, weights, groups=c.size("groups"), source=c.source), seen, source=c.source
+        api.tile_weights(
+            api.cast(w, to=c.dtype("U"), source=c.source), weights, groups=c.size("groups"), source=c.source
+        ),
+        seen,
+        source=c.source,
     )
-    y = api.tile_results(
-        sums,
-        results,
-        (bias if c.present("bias") else None),
-        height=c.size("s[0]"),
-        width=c.size("s[1]"),
+    y = api.cast(
+        api.tile_results(
+            sums,
+            results,
+            (api.cast(bias, to=c.dtype("U"), source=c.source) if c.present("bias") else None),
+            height=c.size("s[0]"),
+            width=c.size("s[1]"),
+            source=c.source,
+        ),
+        to=c.dtype("F"),
         source=c.source,
     )
     return [y]
@@ -207,7 +215,7 @@ def conv_by_4_body(c: Composing) -> list[Any]:
     w = c.input("w")
     bias = c.input("bias")
     seen = api.tile_windows(
-        x,
+        api.cast(x, to=c.dtype("U"), source=c.source),
         windows,
         groups=c.size("groups"),
         step=4,
@@ -216,14 +224,22 @@ def conv_by_4_body(c: Composing) -> list[Any]:
         source=c.source,
     )
     sums = api.tile_products(
-        api.tile_weights(w, weights, groups=c.size("groups"), source=c.source), seen, source=c.source
+        api.tile_weights(
+            api.cast(w, to=c.dtype("U"), source=c.source), weights, groups=c.size("groups"), source=c.source
+        ),
+        seen,
+        source=c.source,
     )
-    y = api.tile_results(
-        sums,
-        results,
-        (bias if c.present("bias") else None),
-        height=c.size("s[0]"),
-        width=c.size("s[1]"),
+    y = api.cast(
+        api.tile_results(
+            sums,
+            results,
+            (api.cast(bias, to=c.dtype("U"), source=c.source) if c.present("bias") else None),
+            height=c.size("s[0]"),
+            width=c.size("s[1]"),
+            source=c.source,
+        ),
+        to=c.dtype("F"),
         source=c.source,
     )
     return [y]
@@ -252,7 +268,7 @@ def conv_of_2_body(c: Composing) -> list[Any]:
     w = c.input("w")
     bias = c.input("bias")
     seen = api.tile_windows(
-        x,
+        api.cast(x, to=c.dtype("U"), source=c.source),
         windows,
         groups=c.size("groups"),
         step=3,
@@ -261,14 +277,22 @@ def conv_of_2_body(c: Composing) -> list[Any]:
         source=c.source,
     )
     sums = api.tile_products(
-        api.tile_weights(w, weights, groups=c.size("groups"), source=c.source), seen, source=c.source
+        api.tile_weights(
+            api.cast(w, to=c.dtype("U"), source=c.source), weights, groups=c.size("groups"), source=c.source
+        ),
+        seen,
+        source=c.source,
     )
-    y = api.tile_results(
-        sums,
-        results,
-        (bias if c.present("bias") else None),
-        height=c.size("s[0]"),
-        width=c.size("s[1]"),
+    y = api.cast(
+        api.tile_results(
+            sums,
+            results,
+            (api.cast(bias, to=c.dtype("U"), source=c.source) if c.present("bias") else None),
+            height=c.size("s[0]"),
+            width=c.size("s[1]"),
+            source=c.source,
+        ),
+        to=c.dtype("F"),
         source=c.source,
     )
     return [y]
@@ -305,7 +329,7 @@ def conv_halved_by_2_body(c: Composing) -> list[Any]:
     w = c.input("w")
     bias = c.input("bias")
     seen = api.tile_windows(
-        x,
+        api.cast(x, to=c.dtype("U"), source=c.source),
         windows,
         groups=c.size("groups"),
         step=4,
@@ -314,14 +338,22 @@ def conv_halved_by_2_body(c: Composing) -> list[Any]:
         source=c.source,
     )
     sums = api.tile_products(
-        api.tile_weights(w, weights, groups=c.size("groups"), source=c.source), seen, source=c.source
+        api.tile_weights(
+            api.cast(w, to=c.dtype("U"), source=c.source), weights, groups=c.size("groups"), source=c.source
+        ),
+        seen,
+        source=c.source,
     )
-    y = api.tile_results(
-        sums,
-        results,
-        (bias if c.present("bias") else None),
-        height=c.size("s[0]"),
-        width=c.size("s[1]"),
+    y = api.cast(
+        api.tile_results(
+            sums,
+            results,
+            (api.cast(bias, to=c.dtype("U"), source=c.source) if c.present("bias") else None),
+            height=c.size("s[0]"),
+            width=c.size("s[1]"),
+            source=c.source,
+        ),
+        to=c.dtype("F"),
         source=c.source,
     )
     return [y]
@@ -350,7 +382,7 @@ def conv_run_by_2_body(c: Composing) -> list[Any]:
     w = c.input("w")
     bias = c.input("bias")
     seen = api.run_windows(
-        x,
+        api.cast(x, to=c.dtype("U"), source=c.source),
         windows,
         groups=c.size("groups"),
         step=2,
@@ -359,9 +391,23 @@ def conv_run_by_2_body(c: Composing) -> list[Any]:
         source=c.source,
     )
     sums = api.run_products(
-        api.run_weights(w, weights, groups=c.size("groups"), source=c.source), seen, source=c.source
+        api.run_weights(
+            api.cast(w, to=c.dtype("U"), source=c.source), weights, groups=c.size("groups"), source=c.source
+        ),
+        seen,
+        source=c.source,
     )
-    y = api.run_results(sums, results, (bias if c.present("bias") else None), length=c.size("s[0]"), source=c.source)
+    y = api.cast(
+        api.run_results(
+            sums,
+            results,
+            (api.cast(bias, to=c.dtype("U"), source=c.source) if c.present("bias") else None),
+            length=c.size("s[0]"),
+            source=c.source,
+        ),
+        to=c.dtype("F"),
+        source=c.source,
+    )
     return [y]
 
 
@@ -412,7 +458,7 @@ def conv_run_by_4_body(c: Composing) -> list[Any]:
     w = c.input("w")
     bias = c.input("bias")
     seen = api.run_windows(
-        x,
+        api.cast(x, to=c.dtype("U"), source=c.source),
         windows,
         groups=c.size("groups"),
         step=4,
@@ -421,9 +467,23 @@ def conv_run_by_4_body(c: Composing) -> list[Any]:
         source=c.source,
     )
     sums = api.run_products(
-        api.run_weights(w, weights, groups=c.size("groups"), source=c.source), seen, source=c.source
+        api.run_weights(
+            api.cast(w, to=c.dtype("U"), source=c.source), weights, groups=c.size("groups"), source=c.source
+        ),
+        seen,
+        source=c.source,
     )
-    y = api.run_results(sums, results, (bias if c.present("bias") else None), length=c.size("s[0]"), source=c.source)
+    y = api.cast(
+        api.run_results(
+            sums,
+            results,
+            (api.cast(bias, to=c.dtype("U"), source=c.source) if c.present("bias") else None),
+            length=c.size("s[0]"),
+            source=c.source,
+        ),
+        to=c.dtype("F"),
+        source=c.source,
+    )
     return [y]
 
 
@@ -449,7 +509,7 @@ def conv_run_of_2_body(c: Composing) -> list[Any]:
     w = c.input("w")
     bias = c.input("bias")
     seen = api.run_windows(
-        x,
+        api.cast(x, to=c.dtype("U"), source=c.source),
         windows,
         groups=c.size("groups"),
         step=3,
@@ -458,9 +518,23 @@ def conv_run_of_2_body(c: Composing) -> list[Any]:
         source=c.source,
     )
     sums = api.run_products(
-        api.run_weights(w, weights, groups=c.size("groups"), source=c.source), seen, source=c.source
+        api.run_weights(
+            api.cast(w, to=c.dtype("U"), source=c.source), weights, groups=c.size("groups"), source=c.source
+        ),
+        seen,
+        source=c.source,
     )
-    y = api.run_results(sums, results, (bias if c.present("bias") else None), length=c.size("s[0]"), source=c.source)
+    y = api.cast(
+        api.run_results(
+            sums,
+            results,
+            (api.cast(bias, to=c.dtype("U"), source=c.source) if c.present("bias") else None),
+            length=c.size("s[0]"),
+            source=c.source,
+        ),
+        to=c.dtype("F"),
+        source=c.source,
+    )
     return [y]
 
 
@@ -508,7 +582,7 @@ def conv_run_halved_by_3_body(c: Composing) -> list[Any]:
     w = c.input("w")
     bias = c.input("bias")
     seen = api.run_windows(
-        x,
+        api.cast(x, to=c.dtype("U"), source=c.source),
         windows,
         groups=c.size("groups"),
         step=6,
@@ -517,9 +591,23 @@ def conv_run_halved_by_3_body(c: Composing) -> list[Any]:
         source=c.source,
     )
     sums = api.run_products(
-        api.run_weights(w, weights, groups=c.size("groups"), source=c.source), seen, source=c.source
+        api.run_weights(
+            api.cast(w, to=c.dtype("U"), source=c.source), weights, groups=c.size("groups"), source=c.source
+        ),
+        seen,
+        source=c.source,
     )
-    y = api.run_results(sums, results, (bias if c.present("bias") else None), length=c.size("s[0]"), source=c.source)
+    y = api.cast(
+        api.run_results(
+            sums,
+            results,
+            (api.cast(bias, to=c.dtype("U"), source=c.source) if c.present("bias") else None),
+            length=c.size("s[0]"),
+            source=c.source,
+        ),
+        to=c.dtype("F"),
+        source=c.source,
+    )
     return [y]
 
 
@@ -569,7 +657,7 @@ def conv_run_of_5_body(c: Composing) -> list[Any]:
     w = c.input("w")
     bias = c.input("bias")
     seen = api.run_windows(
-        x,
+        api.cast(x, to=c.dtype("U"), source=c.source),
         windows,
         groups=c.size("groups"),
         step=2,
@@ -578,9 +666,23 @@ def conv_run_of_5_body(c: Composing) -> list[Any]:
         source=c.source,
     )
     sums = api.run_products(
-        api.run_weights(w, weights, groups=c.size("groups"), source=c.source), seen, source=c.source
+        api.run_weights(
+            api.cast(w, to=c.dtype("U"), source=c.source), weights, groups=c.size("groups"), source=c.source
+        ),
+        seen,
+        source=c.source,
     )
-    y = api.run_results(sums, results, (bias if c.present("bias") else None), length=c.size("s[0]"), source=c.source)
+    y = api.cast(
+        api.run_results(
+            sums,
+            results,
+            (api.cast(bias, to=c.dtype("U"), source=c.source) if c.present("bias") else None),
+            length=c.size("s[0]"),
+            source=c.source,
+        ),
+        to=c.dtype("F"),
+        source=c.source,
+    )
     return [y]
 
 

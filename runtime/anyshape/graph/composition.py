@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from anyshape.dims import Cond, Dim
-from anyshape.dtypes import F64, DType, is_dtype_name, parse_dtype
+from anyshape.dtypes import F64, DType, accum, is_dtype_name, parse_dtype
 from anyshape.equations import Equations
 from anyshape.errors import ArgumentError
 from anyshape.graph.infer import build
@@ -97,8 +97,8 @@ class Composing:
         return parse_dtype(key) if known is None else known
 
     def matrix(self, rows: Sequence[Sequence[float]]) -> Value:
-        """A matrix of the spec, in the dtype of the first input."""
-        return constant(np.array(rows, self.dtype(self.node.op.inputs[0].dtype).numpy))
+        """A matrix of the spec, in the dtype that elements of the first input are summed in."""
+        return constant(np.array(rows, accum(self.dtype(self.node.op.inputs[0].dtype)).numpy))
 
     def size(self, text: str) -> Any:
         """A size that the rule knows: a number, a truth, a tuple of numbers, or a Value where only the run tells."""

@@ -7,7 +7,7 @@ least cost is made of, or None. Where sizes that only the run tells decide, they
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
@@ -30,15 +30,16 @@ from anyshape.graph.value import Node, Value
 from anyshape.kernel_model.contractions import EXPRESSIONS, contraction_of
 from anyshape.rules import Rule
 
-LARGE, SMALLER = 224, (48, 12)
+LARGE, SMALLER = 224, (48, 12, 6)
 """Sides of pictures between which a model of any sizes may change its algorithms: the large one, and the first of the smaller ones at which
 others are best. Beyond, it keeps those of the end. Signals of one dim have as many elements as such pictures."""
 CYCLES_PER_BYTE = 0.13
 """Cycles per byte of a product's constants, which come from beyond the second cache in every call, while the product is computed."""
 CYCLES_PER_VECTOR, CYCLES_PER_KERNEL = 4.5, 1500.0
 """Cycles per vector that a transform reads or writes; and per kernel, whatever it computes."""
-CYCLES_PER_VECTOR_OF_GROUPS = 27.0
-"""Cycles per vector of a transform where channels are split into groups, so that they do not lie side by side."""
+CYCLES_PER_VECTOR_OF_GROUPS = 54.0
+"""Cycles per vector of a transform where channels are split into groups, so that they do not lie side by side, and one vector is multiplied
+and added in a cycle: half where there are two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,8 @@ class _Work:
     split: bool
 
     @classmethod
-    def of(cls, node: Node) -> _Work:
+    def of(cls, node: Node, known: Set[Value]) -> _Work:
+        """The work of a call, of whose inputs these are `known` when a model is compiled."""
         inputs = [v for v in node.inputs if v is not None]
         products: list[Size] = []
         split = False
@@ -159,9 +161,7 @@ class _Work:
                     products.append(math.prod((v.extent for v in sorted(a | b, key=lambda v: v.serial)), start=1))
         constants: Size = 0
         for v in inputs:
-            constants = constants + (
-                v.type.count() * v.type.dtype.itemsize if v.is_constant or _is_of_constants(v) else 0
-            )
+            constants = constants + (v.type.count() * v.type.dtype.itemsize if v.is_constant or v in known else 0)
         moved: Size = 0
         for v in (*inputs, *node.outputs):
             moved = moved + v.type.count()
@@ -169,16 +169,29 @@ class _Work:
 
     def cycles(self, sizes: dict[Dim, int], vectors: Vectors) -> float:
         if not self.products:
-            each = CYCLES_PER_VECTOR_OF_GROUPS if self.split else CYCLES_PER_VECTOR
+            each = CYCLES_PER_VECTOR_OF_GROUPS / vectors.multiply_adds if self.split else CYCLES_PER_VECTOR
             return _number(self.moved, sizes) / vectors.lanes * each + CYCLES_PER_KERNEL
         products = sum(_number(n, sizes) for n in self.products) / vectors.lanes / vectors.multiply_adds
         return max(products, _number(self.constants, sizes) * CYCLES_PER_BYTE) + CYCLES_PER_KERNEL
 
 
 def _works(nodes: Iterable[Node]) -> list[_Work]:
-    """What calls do whose results are no constants and no sizes."""
-    computing = (n for n in nodes if n.op.kernel is not None and any(v.contents is None for v in n.outputs))
-    return [_Work.of(n) for n in computing if not all(v is None or v.is_constant for v in n.inputs)]
+    """What calls do whose results are no constants and no sizes, but for maps, which are part of the kernel before or behind them."""
+    works: list[_Work] = []
+    known: set[Value] = set()
+    for n in sorted(nodes, key=lambda n: n.serial):
+        if all(v is None or v.is_constant or v in known for v in n.inputs):
+            known.update(n.outputs)
+        elif n.op.kernel is not None and any(v.contents is None for v in n.outputs) and not _is_map(n):
+            works.append(_Work.of(n, known))
+    return works
+
+
+def _is_map(node: Node) -> bool:
+    """Whether each element of the results is made of those at its own place."""
+    equations = equations_of(node, *tensors_of(node)).equations
+    reads = ((q, e) for q in equations for e in walk(q.value) if isinstance(e, Read | Reduce))
+    return all(isinstance(e, Read) and e.index == q.index for q, e in reads)
 
 
 def by_size(
@@ -259,11 +272,6 @@ def _new(node: Node, values: Sequence[Value]) -> list[Node]:
             nodes[n] = None
             pending += [v.node for v in n.inputs if v is not None]
     return [*nodes]
-
-
-def _is_of_constants(v: Value) -> bool:
-    """Whether a value is computed of constants alone, and so is one."""
-    return v.constant is None and v.node is not None and all(w is None or w.is_constant for w in v.node.inputs)
 
 
 def _first_symbols(node: Node) -> frozenset[Dim]:
