@@ -1702,7 +1702,7 @@ def look_up_numbers(
     return call(LOOK_UP_NUMBERS, [x, place, least, values, other], {}, source)[0]
 
 
-# specs/ensembles.yaml:376
+# specs/ensembles.yaml:375
 @called
 def look_up_keys(x: Operand, keys: Operand, values: Operand, other: Operand, *, source: str = "") -> Value:
     """The value beside each element's first equal in a list of keys, compared with one key after the other, or
@@ -1713,7 +1713,7 @@ def look_up_keys(x: Operand, keys: Operand, values: Operand, other: Operand, *, 
     return call(LOOK_UP_KEYS, [x, keys, values, other], {}, source)[0]
 
 
-# specs/ensembles.yaml:389
+# specs/ensembles.yaml:388
 @called
 def look_up(x: Operand, keys: Operand, values: Operand, other: Operand, *, source: str = "") -> Value:
     """The value beside each element's first equal in a list of keys, or another value where no key is equal; NaN
@@ -1724,7 +1724,7 @@ def look_up(x: Operand, keys: Operand, values: Operand, other: Operand, *, sourc
     return call(LOOK_UP, [x, keys, values, other], {}, source)[0]
 
 
-# specs/ensembles.yaml:447
+# specs/ensembles.yaml:446
 @called
 def impute(x: Operand, values: Operand, replaced: Operand, *, source: str = "") -> Value:
     """x with a value, NaN perhaps, replaced along its last axis by one value or by one for each column.
@@ -1734,7 +1734,7 @@ def impute(x: Operand, values: Operand, replaced: Operand, *, source: str = "") 
     return call(IMPUTE, [x, values, replaced], {}, source)[0]
 
 
-# specs/ensembles.yaml:470
+# specs/ensembles.yaml:469
 @called
 def tree_links(
     tree: Operand,
@@ -1756,7 +1756,7 @@ def tree_links(
     return call(TREE_LINKS, [tree, node, yes_id, no_id, leaf, target_tree, target_node], {}, source)
 
 
-# specs/ensembles.yaml:586
+# specs/ensembles.yaml:585
 @called
 def tree_slots(
     feature: Operand,
@@ -1792,7 +1792,7 @@ def tree_slots(
     )
 
 
-# specs/ensembles.yaml:910
+# specs/ensembles.yaml:909
 @called
 def tree_sums(
     x: Operand,
@@ -1813,7 +1813,7 @@ def tree_sums(
     return call(TREE_SUMS, [x, link, bound, first, value, level], {"how": how}, source)[0]
 
 
-# specs/ensembles.yaml:947
+# specs/ensembles.yaml:946
 @called
 def tree_ensemble(
     x: Operand,
@@ -1850,7 +1850,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:1026
+# specs/ensembles.yaml:1025
 @called
 def tree_walks(
     x: Operand,
@@ -1886,7 +1886,7 @@ def tree_walks(
     )[0]
 
 
-# specs/ensembles.yaml:1079
+# specs/ensembles.yaml:1078
 @called
 def count_grams(
     x: Operand,
@@ -4343,7 +4343,7 @@ def atanh(x: Operand, *, source: str = "") -> Value:
     return call(ATANH, [x], {}, source)[0]
 
 
-# specs/window.yaml:421
+# specs/window.yaml:425
 @called
 def conv(
     x: Operand,
@@ -4375,7 +4375,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:475
+# specs/window.yaml:479
 @called
 def max_pool(
     x: Operand,
@@ -4413,7 +4413,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:512
+# specs/window.yaml:516
 @called
 def average_pool(
     x: Operand,
@@ -4451,7 +4451,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:548
+# specs/window.yaml:552
 @called
 def lp_pool(
     x: Operand,
@@ -4489,7 +4489,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:582
+# specs/window.yaml:586
 @called
 def tile_windows(
     x: Operand,
@@ -4518,7 +4518,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:610
+# specs/window.yaml:615
 @called
 def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -4530,7 +4530,7 @@ def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *
     return call_alias(STATIC_TILE_WEIGHTS, DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:626
+# specs/window.yaml:631
 @called
 def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows.
@@ -4540,7 +4540,7 @@ def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(TILE_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:637
+# specs/window.yaml:642
 @called
 def tile_results(
     x: Operand,
@@ -4563,7 +4563,7 @@ def tile_results(
     )[0]
 
 
-# specs/window.yaml:658
+# specs/window.yaml:665
 @called
 def conv_by_2(
     x: Operand,
@@ -4588,7 +4588,7 @@ def conv_by_2(
     )[0]
 
 
-# specs/window.yaml:670
+# specs/window.yaml:677
 @called
 def conv_by_4(
     x: Operand,
@@ -4613,7 +4613,7 @@ def conv_by_4(
     )[0]
 
 
-# specs/window.yaml:685
+# specs/window.yaml:692
 @called
 def conv_of_2(
     x: Operand,
@@ -4638,7 +4638,7 @@ def conv_of_2(
     )[0]
 
 
-# specs/window.yaml:697
+# specs/window.yaml:704
 @called
 def conv_halved_by_2(
     x: Operand,
@@ -4667,7 +4667,7 @@ def conv_halved_by_2(
     )[0]
 
 
-# specs/window.yaml:709
+# specs/window.yaml:716
 @called
 def run_windows(
     x: Operand,
@@ -4695,7 +4695,7 @@ def run_windows(
     )[0]
 
 
-# specs/window.yaml:737
+# specs/window.yaml:744
 @called
 def run_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -4707,7 +4707,7 @@ def run_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *,
     return call_alias(STATIC_RUN_WEIGHTS, DYN_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:753
+# specs/window.yaml:760
 @called
 def run_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows of rows.
@@ -4717,7 +4717,7 @@ def run_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(RUN_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:764
+# specs/window.yaml:771
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | Dim | Value, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -4729,7 +4729,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | D
     return call_alias(STATIC_RUN_RESULTS, DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:784
+# specs/window.yaml:791
 @called
 def conv_run_by_2(
     x: Operand,
@@ -4756,7 +4756,7 @@ def conv_run_by_2(
     )[0]
 
 
-# specs/window.yaml:796
+# specs/window.yaml:803
 @called
 def conv_run_by_4(
     x: Operand,
@@ -4783,7 +4783,7 @@ def conv_run_by_4(
     )[0]
 
 
-# specs/window.yaml:811
+# specs/window.yaml:818
 @called
 def conv_run_of_2(
     x: Operand,
@@ -4810,7 +4810,7 @@ def conv_run_of_2(
     )[0]
 
 
-# specs/window.yaml:823
+# specs/window.yaml:830
 @called
 def conv_run_halved_by_3(
     x: Operand,
@@ -4837,7 +4837,7 @@ def conv_run_halved_by_3(
     )[0]
 
 
-# specs/window.yaml:836
+# specs/window.yaml:843
 @called
 def conv_run_of_5(
     x: Operand,
@@ -4864,7 +4864,7 @@ def conv_run_of_5(
     )[0]
 
 
-# specs/window.yaml:879
+# specs/window.yaml:886
 @called
 def conv_transpose(
     x: Operand,
@@ -4906,7 +4906,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:919
+# specs/window.yaml:926
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -4947,7 +4947,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:962
+# specs/window.yaml:969
 @called
 def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -4960,7 +4960,7 @@ def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1
     return call_alias(STATIC_WINDOW_PRODUCTS, DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:983
+# specs/window.yaml:990
 @called
 def overlap_add(
     x: Operand,
@@ -4988,7 +4988,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:1019
+# specs/window.yaml:1026
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -5015,7 +5015,7 @@ def overlap_add_by_phase(
     )[0]
 
 
-# specs/window.yaml:1048
+# specs/window.yaml:1055
 @called
 def phase_sums(
     x: Operand,
@@ -5037,7 +5037,7 @@ def phase_sums(
     )[0]
 
 
-# specs/window.yaml:1077
+# specs/window.yaml:1084
 @called
 def phase_filters(
     w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
@@ -5051,7 +5051,7 @@ def phase_filters(
     return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:1100
+# specs/window.yaml:1107
 @called
 def interleave_phases(
     x: Operand,
@@ -5069,7 +5069,7 @@ def interleave_phases(
     return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:1125
+# specs/window.yaml:1132
 @called
 def conv_integer(
     x: Operand,
@@ -5102,7 +5102,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:1162
+# specs/window.yaml:1169
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -5138,7 +5138,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1214
+# specs/window.yaml:1221
 @called
 def qlinear_conv(
     x: Operand,
@@ -5177,7 +5177,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1287
+# specs/window.yaml:1294
 @called
 def max_unpool(
     x: Operand,
@@ -5206,7 +5206,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1330
+# specs/window.yaml:1337
 @called
 def col2im(
     x: Operand,

@@ -543,7 +543,7 @@ def max_roi_pool(
     return call(DYN_MAX_ROI_POOL, [x, rois, image], {"size": size, "scale": scale}, source)[0]
 
 
-# specs/ensembles.yaml:586
+# specs/ensembles.yaml:585
 @called
 def tree_slots(
     feature: Operand,
@@ -578,7 +578,7 @@ def tree_slots(
     )
 
 
-# specs/ensembles.yaml:947
+# specs/ensembles.yaml:946
 @called
 def tree_ensemble(
     x: Operand,
@@ -614,7 +614,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:1026
+# specs/ensembles.yaml:1025
 @called
 def tree_walks(
     x: Operand,
@@ -649,7 +649,7 @@ def tree_walks(
     )[0]
 
 
-# specs/ensembles.yaml:1079
+# specs/ensembles.yaml:1078
 @called
 def count_grams(
     x: Operand,
@@ -1700,7 +1700,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: Operand = -1, *, sour
     return call(DYN_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:421
+# specs/window.yaml:425
 @called
 def conv(
     x: Operand,
@@ -1730,7 +1730,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:475
+# specs/window.yaml:479
 @called
 def max_pool(
     x: Operand,
@@ -1766,7 +1766,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:512
+# specs/window.yaml:516
 @called
 def average_pool(
     x: Operand,
@@ -1802,7 +1802,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:548
+# specs/window.yaml:552
 @called
 def lp_pool(
     x: Operand,
@@ -1838,7 +1838,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:582
+# specs/window.yaml:586
 @called
 def tile_windows(
     x: Operand, t: Operand, groups: Operand = 1, *, step: Operand, first: Operand, count: Operand, source: str = ""
@@ -1853,7 +1853,7 @@ def tile_windows(
     return call(DYN_TILE_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:610
+# specs/window.yaml:615
 @called
 def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1865,7 +1865,7 @@ def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "
     return call(DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:637
+# specs/window.yaml:642
 @called
 def tile_results(
     x: Operand, t: Operand, bias: Operand = None, *, height: Operand, width: Operand, source: str = ""
@@ -1880,7 +1880,7 @@ def tile_results(
     return call(DYN_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:658
+# specs/window.yaml:665
 @called
 def conv_by_2(
     x: Operand,
@@ -1903,7 +1903,7 @@ def conv_by_2(
     return call(DYN_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:670
+# specs/window.yaml:677
 @called
 def conv_by_4(
     x: Operand,
@@ -1926,7 +1926,7 @@ def conv_by_4(
     return call(DYN_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:685
+# specs/window.yaml:692
 @called
 def conv_of_2(
     x: Operand,
@@ -1949,7 +1949,7 @@ def conv_of_2(
     return call(DYN_CONV_OF_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:697
+# specs/window.yaml:704
 @called
 def conv_halved_by_2(
     x: Operand,
@@ -1972,7 +1972,7 @@ def conv_halved_by_2(
     return call(DYN_CONV_HALVED_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:709
+# specs/window.yaml:716
 @called
 def run_windows(
     x: Operand, t: Operand, groups: Operand = 1, *, step: Operand, first: Operand, count: Operand, source: str = ""
@@ -1986,7 +1986,7 @@ def run_windows(
     return call(DYN_RUN_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:737
+# specs/window.yaml:744
 @called
 def run_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -1998,7 +1998,7 @@ def run_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = ""
     return call(DYN_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:764
+# specs/window.yaml:771
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: Operand, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -2010,7 +2010,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: Operand
     return call(DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:784
+# specs/window.yaml:791
 @called
 def conv_run_by_2(
     x: Operand,
@@ -2031,7 +2031,7 @@ def conv_run_by_2(
     return call(DYN_CONV_RUN_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:796
+# specs/window.yaml:803
 @called
 def conv_run_by_4(
     x: Operand,
@@ -2052,7 +2052,7 @@ def conv_run_by_4(
     return call(DYN_CONV_RUN_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:811
+# specs/window.yaml:818
 @called
 def conv_run_of_2(
     x: Operand,
@@ -2073,7 +2073,7 @@ def conv_run_of_2(
     return call(DYN_CONV_RUN_OF_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:823
+# specs/window.yaml:830
 @called
 def conv_run_halved_by_3(
     x: Operand,
@@ -2096,7 +2096,7 @@ def conv_run_halved_by_3(
     )[0]
 
 
-# specs/window.yaml:836
+# specs/window.yaml:843
 @called
 def conv_run_of_5(
     x: Operand,
@@ -2117,7 +2117,7 @@ def conv_run_of_5(
     return call(DYN_CONV_RUN_OF_5, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:879
+# specs/window.yaml:886
 @called
 def conv_transpose(
     x: Operand,
@@ -2157,7 +2157,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:919
+# specs/window.yaml:926
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -2196,7 +2196,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:962
+# specs/window.yaml:969
 @called
 def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -2209,7 +2209,7 @@ def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str 
     return call(DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:983
+# specs/window.yaml:990
 @called
 def overlap_add(
     x: Operand,
@@ -2232,7 +2232,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:1019
+# specs/window.yaml:1026
 @called
 def overlap_add_by_phase(
     x: Operand, size: Operand, strides: Operand = None, begin: Operand = None, *, source: str = ""
@@ -2247,7 +2247,7 @@ def overlap_add_by_phase(
     return call(DYN_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:1048
+# specs/window.yaml:1055
 @called
 def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = None, *, source: str = "") -> Value:
     """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
@@ -2259,7 +2259,7 @@ def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = No
     return call(DYN_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:1077
+# specs/window.yaml:1084
 @called
 def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -2271,7 +2271,7 @@ def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: 
     return call(DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:1100
+# specs/window.yaml:1107
 @called
 def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, source: str = "") -> Value:
     """A tensor made of one for each position modulo the strides, from the place `begin` on.
@@ -2283,7 +2283,7 @@ def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, sourc
     return call(DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:1125
+# specs/window.yaml:1132
 @called
 def conv_integer(
     x: Operand,
@@ -2314,7 +2314,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:1162
+# specs/window.yaml:1169
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -2348,7 +2348,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1214
+# specs/window.yaml:1221
 @called
 def qlinear_conv(
     x: Operand,
@@ -2385,7 +2385,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1287
+# specs/window.yaml:1294
 @called
 def max_unpool(
     x: Operand,
@@ -2412,7 +2412,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1330
+# specs/window.yaml:1337
 @called
 def col2im(
     x: Operand,

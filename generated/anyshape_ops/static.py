@@ -550,7 +550,7 @@ def max_roi_pool(
     return call(STATIC_MAX_ROI_POOL, [x, rois, image], {"size": size, "scale": scale}, source)[0]
 
 
-# specs/ensembles.yaml:586
+# specs/ensembles.yaml:585
 @called
 def tree_slots(
     feature: Operand,
@@ -585,7 +585,7 @@ def tree_slots(
     )
 
 
-# specs/ensembles.yaml:947
+# specs/ensembles.yaml:946
 @called
 def tree_ensemble(
     x: Operand,
@@ -621,7 +621,7 @@ def tree_ensemble(
     )[0]
 
 
-# specs/ensembles.yaml:1026
+# specs/ensembles.yaml:1025
 @called
 def tree_walks(
     x: Operand,
@@ -656,7 +656,7 @@ def tree_walks(
     )[0]
 
 
-# specs/ensembles.yaml:1079
+# specs/ensembles.yaml:1078
 @called
 def count_grams(
     x: Operand,
@@ -1770,7 +1770,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: 
     return call(STATIC_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:421
+# specs/window.yaml:425
 @called
 def conv(
     x: Operand,
@@ -1800,7 +1800,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:475
+# specs/window.yaml:479
 @called
 def max_pool(
     x: Operand,
@@ -1836,7 +1836,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:512
+# specs/window.yaml:516
 @called
 def average_pool(
     x: Operand,
@@ -1872,7 +1872,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:548
+# specs/window.yaml:552
 @called
 def lp_pool(
     x: Operand,
@@ -1908,7 +1908,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:582
+# specs/window.yaml:586
 @called
 def tile_windows(
     x: Operand, t: Operand, groups: int = 1, *, step: int, first: Sequence[int], count: Sequence[int], source: str = ""
@@ -1925,7 +1925,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:610
+# specs/window.yaml:615
 @called
 def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1937,7 +1937,7 @@ def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -
     return call(STATIC_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:637
+# specs/window.yaml:642
 @called
 def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, width: int, source: str = "") -> Value:
     """Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.
@@ -1950,7 +1950,7 @@ def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, w
     return call(STATIC_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:658
+# specs/window.yaml:665
 @called
 def conv_by_2(
     x: Operand,
@@ -1973,7 +1973,7 @@ def conv_by_2(
     return call(STATIC_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:670
+# specs/window.yaml:677
 @called
 def conv_by_4(
     x: Operand,
@@ -1996,7 +1996,7 @@ def conv_by_4(
     return call(STATIC_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:685
+# specs/window.yaml:692
 @called
 def conv_of_2(
     x: Operand,
@@ -2019,7 +2019,7 @@ def conv_of_2(
     return call(STATIC_CONV_OF_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:697
+# specs/window.yaml:704
 @called
 def conv_halved_by_2(
     x: Operand,
@@ -2044,7 +2044,7 @@ def conv_halved_by_2(
     )[0]
 
 
-# specs/window.yaml:709
+# specs/window.yaml:716
 @called
 def run_windows(
     x: Operand, t: Operand, groups: int = 1, *, step: int, first: int, count: int, source: str = ""
@@ -2058,7 +2058,7 @@ def run_windows(
     return call(STATIC_RUN_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:737
+# specs/window.yaml:744
 @called
 def run_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -2070,7 +2070,7 @@ def run_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") ->
     return call(STATIC_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:764
+# specs/window.yaml:771
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -2082,7 +2082,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int, so
     return call(STATIC_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:784
+# specs/window.yaml:791
 @called
 def conv_run_by_2(
     x: Operand,
@@ -2103,7 +2103,7 @@ def conv_run_by_2(
     return call(STATIC_CONV_RUN_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:796
+# specs/window.yaml:803
 @called
 def conv_run_by_4(
     x: Operand,
@@ -2124,7 +2124,7 @@ def conv_run_by_4(
     return call(STATIC_CONV_RUN_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:811
+# specs/window.yaml:818
 @called
 def conv_run_of_2(
     x: Operand,
@@ -2145,7 +2145,7 @@ def conv_run_of_2(
     return call(STATIC_CONV_RUN_OF_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:823
+# specs/window.yaml:830
 @called
 def conv_run_halved_by_3(
     x: Operand,
@@ -2168,7 +2168,7 @@ def conv_run_halved_by_3(
     )[0]
 
 
-# specs/window.yaml:836
+# specs/window.yaml:843
 @called
 def conv_run_of_5(
     x: Operand,
@@ -2189,7 +2189,7 @@ def conv_run_of_5(
     return call(STATIC_CONV_RUN_OF_5, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:879
+# specs/window.yaml:886
 @called
 def conv_transpose(
     x: Operand,
@@ -2229,7 +2229,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:919
+# specs/window.yaml:926
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -2268,7 +2268,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:962
+# specs/window.yaml:969
 @called
 def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -2281,7 +2281,7 @@ def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = ""
     return call(STATIC_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:983
+# specs/window.yaml:990
 @called
 def overlap_add(
     x: Operand,
@@ -2304,7 +2304,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:1019
+# specs/window.yaml:1026
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -2324,7 +2324,7 @@ def overlap_add_by_phase(
     return call(STATIC_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:1048
+# specs/window.yaml:1055
 @called
 def phase_sums(
     x: Operand, strides: Sequence[int], count: Sequence[int], first: Sequence[int] | None = None, *, source: str = ""
@@ -2338,7 +2338,7 @@ def phase_sums(
     return call(STATIC_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:1077
+# specs/window.yaml:1084
 @called
 def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -2350,7 +2350,7 @@ def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source
     return call(STATIC_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:1100
+# specs/window.yaml:1107
 @called
 def interleave_phases(
     x: Operand, size: Sequence[int], begin: Sequence[int] | None = None, *, source: str = ""
@@ -2364,7 +2364,7 @@ def interleave_phases(
     return call(STATIC_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:1125
+# specs/window.yaml:1132
 @called
 def conv_integer(
     x: Operand,
@@ -2395,7 +2395,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:1162
+# specs/window.yaml:1169
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -2429,7 +2429,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1214
+# specs/window.yaml:1221
 @called
 def qlinear_conv(
     x: Operand,
@@ -2466,7 +2466,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1287
+# specs/window.yaml:1294
 @called
 def max_unpool(
     x: Operand,
@@ -2493,7 +2493,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1330
+# specs/window.yaml:1337
 @called
 def col2im(
     x: Operand,

@@ -11,7 +11,7 @@ from anyshape import rules
 from anyshape.graph.composition import Composing, Composition
 
 
-# specs/ensembles.yaml:389
+# specs/ensembles.yaml:388
 def look_up_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -54,7 +54,7 @@ LOOK_UP = Composition(
 )
 
 
-# specs/ensembles.yaml:947
+# specs/ensembles.yaml:946
 def tree_ensemble_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

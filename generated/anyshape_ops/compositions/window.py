@@ -126,7 +126,7 @@ CONV_ALGORITHMS = (
 )
 
 
-# specs/window.yaml:658
+# specs/window.yaml:665
 def conv_by_2_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -179,7 +179,7 @@ CONV_BY_2 = Composition(
 )
 
 
-# specs/window.yaml:670
+# specs/window.yaml:677
 def conv_by_4_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -257,7 +257,7 @@ CONV_BY_4 = Composition(
 )
 
 
-# specs/window.yaml:685
+# specs/window.yaml:692
 def conv_of_2_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -310,7 +310,7 @@ CONV_OF_2 = Composition(
 )
 
 
-# specs/window.yaml:697
+# specs/window.yaml:704
 def conv_halved_by_2_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -371,7 +371,7 @@ CONV_HALVED_BY_2 = Composition(
 )
 
 
-# specs/window.yaml:784
+# specs/window.yaml:791
 def conv_run_by_2_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -422,7 +422,7 @@ CONV_RUN_BY_2 = Composition(
 )
 
 
-# specs/window.yaml:796
+# specs/window.yaml:803
 def conv_run_by_4_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -498,7 +498,7 @@ CONV_RUN_BY_4 = Composition(
 )
 
 
-# specs/window.yaml:811
+# specs/window.yaml:818
 def conv_run_of_2_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -549,7 +549,7 @@ CONV_RUN_OF_2 = Composition(
 )
 
 
-# specs/window.yaml:823
+# specs/window.yaml:830
 def conv_run_halved_by_3_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -622,7 +622,7 @@ CONV_RUN_HALVED_BY_3 = Composition(
 )
 
 
-# specs/window.yaml:836
+# specs/window.yaml:843
 def conv_run_of_5_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -697,7 +697,7 @@ CONV_RUN_OF_5 = Composition(
 )
 
 
-# specs/window.yaml:879
+# specs/window.yaml:886
 def conv_transpose_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -742,7 +742,7 @@ CONV_TRANSPOSE = Composition(
 )
 
 
-# specs/window.yaml:919
+# specs/window.yaml:926
 def conv_transpose_by_phase_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -814,7 +814,7 @@ CONV_TRANSPOSE_BY_PHASE = Composition(
 )
 
 
-# specs/window.yaml:1019
+# specs/window.yaml:1026
 def overlap_add_by_phase_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -844,7 +844,7 @@ OVERLAP_ADD_BY_PHASE = Composition(
 )
 
 
-# specs/window.yaml:1100
+# specs/window.yaml:1107
 def interleave_phases_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -876,7 +876,7 @@ INTERLEAVE_PHASES = Composition(
 )
 
 
-# specs/window.yaml:1287
+# specs/window.yaml:1294
 def max_unpool_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -916,7 +916,7 @@ MAX_UNPOOL = Composition(
 )
 
 
-# specs/window.yaml:1330
+# specs/window.yaml:1337
 def col2im_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

@@ -15,7 +15,6 @@ from anyshape.equations.functions import (
     bitcast,
     cast,
     checked,
-    clamp,
     eq,
     ge,
     gt,
@@ -81,27 +80,25 @@ def look_up_numbers_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         behind[*i], cast(x[*i], parse_dtype("i64")) - cast(least[()], parse_dtype("i64")), "specs/ensembles.yaml:360"
     )
-    known = eqs.scratch("known", parse_dtype("bool"), d)
-    i = eqs.indices("i", d)
-    eqs.define(
-        known[*i], and_(ge(x[*i], least[()]), and_(le(0, behind[*i]), lt(behind[*i], s))), "specs/ensembles.yaml:361"
-    )
     at_ = eqs.scratch("at", parse_dtype("i64"), d)
     i = eqs.indices("i", d)
     eqs.define(
         at_[*i],
-        where(known[*i], lambda: place[clamp(behind[*i], 0, s - 1)], lambda: n),
-        "specs/ensembles.yaml:362: at[*i] = place[clamp(behind[*i], 0, s - 1)] if known[*i] else n",
+        where(
+            and_(ge(x[*i], least[()]), and_(le(0, behind[*i]), lt(behind[*i], s))), lambda: place[behind[*i]], lambda: n
+        ),
+        "specs/ensembles.yaml:361: at[*i] = place[behind[*i]] if x[*i] >= least[()] and "
+        "0 <= behind[*i] and behind[*i] < s else n",
     )
     i = eqs.indices("i", d)
     eqs.define(
         y[*i],
-        where(lt(at_[*i], n), lambda: values[clamp(at_[*i], 0, n - 1)], lambda: other[()]),
-        "specs/ensembles.yaml:363: y[*i] = values[clamp(at[*i], 0, n - 1)] if at[*i] < n else other[()]",
+        where(and_(le(0, at_[*i]), lt(at_[*i], n)), lambda: values[at_[*i]], lambda: other[()]),
+        "specs/ensembles.yaml:362: y[*i] = values[at[*i]] if 0 <= at[*i] and at[*i] < n else other[()]",
     )
 
 
-# specs/ensembles.yaml:376
+# specs/ensembles.yaml:375
 def look_up_keys_kernel(eqs: Equations, bound: Bound) -> None:
     d, n = bound.d, bound.n
     x = eqs.tensor("x")
@@ -120,17 +117,17 @@ def look_up_keys_kernel(eqs: Equations, bound: Bound) -> None:
                 or_(eq(keys[j], x[*i]), and_(ne(keys[j], keys[j]), ne(x[*i], x[*i]))), lambda: j, lambda: n
             ),
         ),
-        "specs/ensembles.yaml:380",
+        "specs/ensembles.yaml:379",
     )
     i = eqs.indices("i", d)
     eqs.define(
         y[*i],
-        where(lt(at_[*i], n), lambda: values[clamp(at_[*i], 0, n - 1)], lambda: other[()]),
-        "specs/ensembles.yaml:381: y[*i] = values[clamp(at[*i], 0, n - 1)] if at[*i] < n else other[()]",
+        where(and_(le(0, at_[*i]), lt(at_[*i], n)), lambda: values[at_[*i]], lambda: other[()]),
+        "specs/ensembles.yaml:380: y[*i] = values[at[*i]] if 0 <= at[*i] and at[*i] < n else other[()]",
     )
 
 
-# specs/ensembles.yaml:447
+# specs/ensembles.yaml:446
 def impute_kernel(eqs: Equations, bound: Bound) -> None:
     o, n, m = bound.o, bound.n, bound.m
     x, values, replaced, y = eqs.tensor("x"), eqs.tensor("values"), eqs.tensor("replaced"), eqs.tensor("y")
@@ -142,11 +139,11 @@ def impute_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: values[where(rules.eq(m, 1), lambda: 0, lambda: k)],
             lambda: x[*i, k],
         ),
-        "specs/ensembles.yaml:455",
+        "specs/ensembles.yaml:454",
     )
 
 
-# specs/ensembles.yaml:470
+# specs/ensembles.yaml:469
 def tree_links_kernel(eqs: Equations, bound: Bound) -> None:
     m, e = bound.m, bound.e
     tree = eqs.tensor("tree")
@@ -262,10 +259,10 @@ def tree_links_kernel(eqs: Equations, bound: Bound) -> None:
     with procedure.loop("l", e) as l:
         with procedure.range("r", checked(at_)[l] + 1, m + 1) as r:
             procedure.set(checked(start)[r], 1, "add")
-    procedure.end({bound.t: t}, source="specs/ensembles.yaml:479")
+    procedure.end({bound.t: t}, source="specs/ensembles.yaml:478")
 
 
-# specs/ensembles.yaml:586
+# specs/ensembles.yaml:585
 def tree_slots_kernel(eqs: Equations, bound: Bound) -> None:
     m, f, t, e, targets = bound.m, bound.f, bound.t, bound.e, bound.targets
     feature = eqs.tensor("feature")
@@ -282,37 +279,37 @@ def tree_slots_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, mode[r]), lt(mode[r], 8))),
         ("a mode is not within 0..7",),
-        "specs/ensembles.yaml:608: all(0 <= mode[r] < 8 for r in m) does not hold",
+        "specs/ensembles.yaml:607: all(0 <= mode[r] < 8 for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, feature[r]), lt(feature[r], f))),
         ("a feature is not one of ", f),
-        "specs/ensembles.yaml:609: all(0 <= feature[r] < f for r in m) does not hold",
+        "specs/ensembles.yaml:608: all(0 <= feature[r] < f for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, yes[r]), lt(yes[r], m))),
         ("a child is not one of ", m, " rows"),
-        "specs/ensembles.yaml:610: all(0 <= yes[r] < m for r in m) does not hold",
+        "specs/ensembles.yaml:609: all(0 <= yes[r] < m for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, no[r]), lt(no[r], m))),
         ("another child is not one of ", m, " rows"),
-        "specs/ensembles.yaml:611: all(0 <= no[r] < m for r in m) does not hold",
+        "specs/ensembles.yaml:610: all(0 <= no[r] < m for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [t], lambda k: and_(le(0, root[k]), lt(root[k], m))),
         ("a root is not one of ", m, " rows"),
-        "specs/ensembles.yaml:612: all(0 <= root[k] < m for k in t) does not hold",
+        "specs/ensembles.yaml:611: all(0 <= root[k] < m for k in t) does not hold",
     )
     eqs.demand(
         reduce_("all", [m + 1], lambda r: and_(le(0, start[r]), le(start[r], e))),
         ("weights begin behind the last of ", e),
-        "specs/ensembles.yaml:613: all(0 <= start[r] <= e for r in m + 1) does not hold",
+        "specs/ensembles.yaml:612: all(0 <= start[r] <= e for r in m + 1) does not hold",
     )
     eqs.demand(
         reduce_("all", [e], lambda l: and_(le(0, target[l]), lt(target[l], targets))),
         ("a target is not one of ", targets),
-        "specs/ensembles.yaml:614: all(0 <= target[l] < targets for l in e) does not hold",
+        "specs/ensembles.yaml:613: all(0 <= target[l] < targets for l in e) does not hold",
     )
     procedure = eqs.procedure({bound.d: m + 1})
     level = procedure.output("level")
@@ -486,10 +483,10 @@ def tree_slots_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
     )
-    procedure.end({bound.d: d}, source="specs/ensembles.yaml:617")
+    procedure.end({bound.d: d}, source="specs/ensembles.yaml:616")
 
 
-# specs/ensembles.yaml:910
+# specs/ensembles.yaml:909
 def tree_sums_kernel(eqs: Equations, bound: Bound) -> None:
     f, m, t, n, d, c, how = bound.f, bound.m, bound.t, bound.n, bound.d, bound.c, bound.how
     x = eqs.tensor("x")
@@ -502,17 +499,17 @@ def tree_sums_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, link[r, 0]), lt(link[r, 0], f))),
         ("a column is not one of ", f),
-        "specs/ensembles.yaml:918: all(0 <= link[r, 0] < f for r in m) does not hold",
+        "specs/ensembles.yaml:917: all(0 <= link[r, 0] < f for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [m], lambda r: and_(le(0, link[r, 1]), lt(link[r, 1], m))),
         ("a slot is not one of ", m),
-        "specs/ensembles.yaml:919: all(0 <= link[r, 1] < m for r in m) does not hold",
+        "specs/ensembles.yaml:918: all(0 <= link[r, 1] < m for r in m) does not hold",
     )
     eqs.demand(
         reduce_("all", [t], lambda k: and_(le(0, first[k]), lt(first[k], m))),
         ("a root is not one of ", m, " slots"),
-        "specs/ensembles.yaml:920: all(0 <= first[k] < m for k in t) does not hold",
+        "specs/ensembles.yaml:919: all(0 <= first[k] < m for k in t) does not hold",
     )
     at_ = eqs.scratch("at", parse_dtype("i32"), rules.Vec((n, t, d)))
     next = eqs.scratch("next", parse_dtype("i32"), rules.Vec((n, t, d)))
@@ -521,7 +518,7 @@ def tree_sums_kernel(eqs: Equations, bound: Bound) -> None:
         at_[i, k, s],
         where(eq(s, 0), lambda: cast(first[k], parse_dtype("i32")), lambda: next[i, k, s - 1]),
         s,
-        source="specs/ensembles.yaml:922",
+        source="specs/ensembles.yaml:921",
     )
     i, k, s = eqs.index("i", n), eqs.index("k", t), eqs.index("s", d)
     eqs.step(
@@ -531,28 +528,28 @@ def tree_sums_kernel(eqs: Equations, bound: Bound) -> None:
             ge(x[i, link[at_[i, k, s], 0]] * bound_[at_[i, k, s], 1], bound_[at_[i, k, s], 0]), lambda: 1, lambda: 0
         ),
         s,
-        source="specs/ensembles.yaml:923: link[at[i, k, s], 1], x[i, link[at[i, k, s], 0]], "
+        source="specs/ensembles.yaml:922: link[at[i, k, s], 1], x[i, link[at[i, k, s], 0]], "
         "link[at[i, k, s], 0], bound[at[i, k, s], 1], bound[at[i, k, s], 0]",
     )
     leaf = eqs.scratch("leaf", parse_dtype("i32"), rules.Vec((n, t)))
     i, k = eqs.index("i", n), eqs.index("k", t)
-    eqs.define(leaf[i, k], next[i, k, d - 1], "specs/ensembles.yaml:925")
+    eqs.define(leaf[i, k], next[i, k, d - 1], "specs/ensembles.yaml:924")
     total = eqs.scratch("total", eqs.dtypes["F"], rules.Vec((n, c)))
     i, q = eqs.index("i", n), eqs.index("q", c)
     eqs.define(
         total[i, q],
         reduce_("sum", [t], lambda k: value[leaf[i, k], q]),
-        "specs/ensembles.yaml:926: total[i, q] = sum(value[leaf[i, k], q] for k in t)",
+        "specs/ensembles.yaml:925: total[i, q] = sum(value[leaf[i, k], q] for k in t)",
     )
     i, q = eqs.index("i", n), eqs.index("q", c)
     eqs.define(
         y[i, q],
         total[i, q] / cast(rule.max(t, 1), eqs.dtypes["F"]) if how == "average" else total[i, q],
-        "specs/ensembles.yaml:927",
+        "specs/ensembles.yaml:926",
     )
 
 
-# specs/ensembles.yaml:1026
+# specs/ensembles.yaml:1025
 def tree_walks_kernel(eqs: Equations, bound: Bound) -> None:
     m, f, t, e, targets, s, n, how = bound.m, bound.f, bound.t, bound.e, bound.targets, bound.s, bound.n, bound.how
     x = eqs.tensor("x")
@@ -697,10 +694,10 @@ def tree_walks_kernel(eqs: Equations, bound: Bound) -> None:
         with procedure.loop("i", n) as i:
             with procedure.loop("c", targets) as c:
                 procedure.set(checked(y)[i, c], checked(y)[i, c] / cast(rule.max(t, 1), eqs.dtypes["F"]))
-    procedure.end(source="specs/ensembles.yaml:1030")
+    procedure.end(source="specs/ensembles.yaml:1029")
 
 
-# specs/ensembles.yaml:1079
+# specs/ensembles.yaml:1078
 def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     p = bound.p
     k = bound.k
@@ -721,12 +718,12 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.demand(
         reduce_("all", [k], lambda a: and_(le(0, starts[a]), le(starts[a], p))),
         ("n-grams begin behind the last of ", p, " items"),
-        "specs/ensembles.yaml:1095: all(0 <= starts[a] <= p for a in k) does not hold",
+        "specs/ensembles.yaml:1094: all(0 <= starts[a] <= p for a in k) does not hold",
     )
     eqs.demand(
         reduce_("all", [g], lambda a: and_(le(0, places[a]), lt(places[a], size))),
         ("a column is not one of ", size),
-        "specs/ensembles.yaml:1096: all(0 <= places[a] < size for a in g) does not hold",
+        "specs/ensembles.yaml:1095: all(0 <= places[a] < size for a in g) does not hold",
     )
     procedure = eqs.procedure()
     y = procedure.output("y")
@@ -774,4 +771,4 @@ def count_grams_kernel(eqs: Equations, bound: Bound) -> None:
                     procedure.set(
                         checked(y)[*b, u], where(gt(checked(y)[*b, u], 0), lambda: checked(factor)[u], lambda: 0)
                     )
-    procedure.end(source="specs/ensembles.yaml:1098")
+    procedure.end(source="specs/ensembles.yaml:1097")

@@ -135,7 +135,7 @@ def _children(n: OnnxNode, ids_: Any, are_leaves_: Any, nodes_: Any) -> Any:
     return api.where(api.equal(are_leaves_, scalar(0), source=n.source), node_, leaf_, source=n.source)
 
 
-# specs/ensembles.yaml:408
+# specs/ensembles.yaml:407
 def ai_onnx_ml_label_encoder_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     values_: Any
@@ -154,7 +154,7 @@ def ai_onnx_ml_label_encoder_1(n: OnnxNode) -> Sequence[Value]:
     return [api.gather(api.concat((values_, other_), axis=0, source=n.source), place_, axis=0, source=n.source)]
 
 
-# specs/ensembles.yaml:420
+# specs/ensembles.yaml:419
 def ai_onnx_ml_label_encoder_2(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     other_: Any
@@ -170,7 +170,7 @@ def ai_onnx_ml_label_encoder_2(n: OnnxNode) -> Sequence[Value]:
     return [_looked_up(n, n.input(0), keys_, values_, other_)]
 
 
-# specs/ensembles.yaml:428
+# specs/ensembles.yaml:427
 def ai_onnx_ml_label_encoder_4(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     other_: Any
@@ -201,7 +201,7 @@ def ai_onnx_ml_label_encoder_4(n: OnnxNode) -> Sequence[Value]:
     return [_looked_up(n, n.input(0), keys_, values_, other_)]
 
 
-# specs/ensembles.yaml:461
+# specs/ensembles.yaml:460
 def ai_onnx_ml_imputer_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     values_ = vector(
@@ -221,7 +221,7 @@ def ai_onnx_ml_imputer_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:967
+# specs/ensembles.yaml:966
 def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     how_ = (n.attr("aggregate_function", "SUM") or "SUM")
@@ -252,7 +252,7 @@ def ai_onnx_ml_tree_ensemble_regressor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.cast(y_, to=parse_dtype("f32"), source=n.source)]
 
 
-# specs/ensembles.yaml:979
+# specs/ensembles.yaml:978
 def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     place_: Any
@@ -323,7 +323,7 @@ def ai_onnx_ml_tree_ensemble_classifier_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:1005
+# specs/ensembles.yaml:1004
 def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     how_ = n.attr("aggregate_function", 1)
@@ -406,7 +406,7 @@ def ai_onnx_ml_tree_ensemble_5(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/ensembles.yaml:1128
+# specs/ensembles.yaml:1127
 def tf_idf_vectorizer_9(n: OnnxNode) -> Sequence[Value]:
     items_: Any
     wanted_: Any

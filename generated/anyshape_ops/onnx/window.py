@@ -15,7 +15,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/window.yaml:454
+# specs/window.yaml:458
 def conv_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.conv(
@@ -32,7 +32,7 @@ def conv_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:494
+# specs/window.yaml:498
 def max_pool_1(n: OnnxNode) -> Sequence[Value]:
     return api.max_pool(
         n.input(0),
@@ -47,7 +47,7 @@ def max_pool_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/window.yaml:530
+# specs/window.yaml:534
 def average_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.average_pool(
@@ -64,7 +64,7 @@ def average_pool_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:563
+# specs/window.yaml:567
 def lp_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.lp_pool(
@@ -81,7 +81,7 @@ def lp_pool_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:897
+# specs/window.yaml:904
 def conv_transpose_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.conv_transpose(
@@ -100,7 +100,7 @@ def conv_transpose_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:1141
+# specs/window.yaml:1148
 def conv_integer_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.conv_integer(
@@ -118,7 +118,7 @@ def conv_integer_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:1249
+# specs/window.yaml:1256
 def qlinear_conv_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.qlinear_conv(
@@ -141,7 +141,7 @@ def qlinear_conv_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:1312
+# specs/window.yaml:1319
 def max_unpool_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.max_unpool(
@@ -156,7 +156,7 @@ def max_unpool_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:1353
+# specs/window.yaml:1360
 def col2_im_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.col2im(

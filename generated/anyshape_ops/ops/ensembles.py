@@ -57,7 +57,7 @@ LOOK_UP_NUMBERS = OpDef(
     moves=("V",),
 )
 
-# specs/ensembles.yaml:376
+# specs/ensembles.yaml:375
 # look_up_keys: no dyn variant, it has no parameters
 LOOK_UP_KEYS = OpDef(
     name="look_up_keys",
@@ -77,11 +77,11 @@ LOOK_UP_KEYS = OpDef(
         "The value beside each element's first equal in a list of keys, compared with one key after the "
         "other, or another value."
     ),
-    source="specs/ensembles.yaml:376",
+    source="specs/ensembles.yaml:375",
     moves=("V",),
 )
 
-# specs/ensembles.yaml:389
+# specs/ensembles.yaml:388
 # look_up: no dyn variant, it has no parameters
 LOOK_UP = OpDef(
     name="look_up",
@@ -101,10 +101,10 @@ LOOK_UP = OpDef(
         "The value beside each element's first equal in a list of keys, or another value where no key is "
         "equal; NaN is found by NaN."
     ),
-    source="specs/ensembles.yaml:389",
+    source="specs/ensembles.yaml:388",
 )
 
-# specs/ensembles.yaml:447
+# specs/ensembles.yaml:446
 # impute: no dyn variant, it has no parameters
 IMPUTE = OpDef(
     name="impute",
@@ -120,10 +120,10 @@ IMPUTE = OpDef(
     relation=relations.impute_relation,
     kernel=kernels.impute_kernel,
     summary="x with a value, NaN perhaps, replaced along its last axis by one value or by one for each column.",
-    source="specs/ensembles.yaml:447",
+    source="specs/ensembles.yaml:446",
 )
 
-# specs/ensembles.yaml:470
+# specs/ensembles.yaml:469
 # tree_links: no dyn variant, it has no parameters
 TREE_LINKS = OpDef(
     name="tree_links",
@@ -152,10 +152,10 @@ TREE_LINKS = OpDef(
         "Rows of the children that nodes name by number, the first row of each tree that is no child, and the"
         " order of weights by row."
     ),
-    source="specs/ensembles.yaml:470",
+    source="specs/ensembles.yaml:469",
 )
 
-# specs/ensembles.yaml:586
+# specs/ensembles.yaml:585
 STATIC_TREE_SLOTS = OpDef(
     name="tree_slots",
     variant="static",
@@ -190,7 +190,7 @@ STATIC_TREE_SLOTS = OpDef(
         "Nodes of trees of comparisons in slots, those of one level side by side; whether that fits these "
         "trees; branches by level."
     ),
-    source="specs/ensembles.yaml:586",
+    source="specs/ensembles.yaml:585",
 )
 DYN_TREE_SLOTS = OpDef(
     name="tree_slots",
@@ -226,11 +226,11 @@ DYN_TREE_SLOTS = OpDef(
         "Nodes of trees of comparisons in slots, those of one level side by side; whether that fits these "
         "trees; branches by level."
     ),
-    source="specs/ensembles.yaml:586",
+    source="specs/ensembles.yaml:585",
     shaping=("targets",),
 )
 
-# specs/ensembles.yaml:910
+# specs/ensembles.yaml:909
 # tree_sums: no dyn variant, it has no parameters that are operands
 TREE_SUMS = OpDef(
     name="tree_sums",
@@ -252,10 +252,10 @@ TREE_SUMS = OpDef(
         "What the leaves add up to that each row of x reaches in trees in slots, for each of some targets; "
         "all trees take as many steps."
     ),
-    source="specs/ensembles.yaml:910",
+    source="specs/ensembles.yaml:909",
 )
 
-# specs/ensembles.yaml:947
+# specs/ensembles.yaml:946
 STATIC_TREE_ENSEMBLE = OpDef(
     name="tree_ensemble",
     variant="static",
@@ -285,7 +285,7 @@ STATIC_TREE_ENSEMBLE = OpDef(
         "Of each row of x what the leaves add up to that it reaches in trees of comparisons, for each of some"
         " targets."
     ),
-    source="specs/ensembles.yaml:947",
+    source="specs/ensembles.yaml:946",
 )
 DYN_TREE_ENSEMBLE = OpDef(
     name="tree_ensemble",
@@ -316,10 +316,10 @@ DYN_TREE_ENSEMBLE = OpDef(
         "Of each row of x what the leaves add up to that it reaches in trees of comparisons, for each of some"
         " targets."
     ),
-    source="specs/ensembles.yaml:947",
+    source="specs/ensembles.yaml:946",
 )
 
-# specs/ensembles.yaml:1026
+# specs/ensembles.yaml:1025
 STATIC_TREE_WALKS = OpDef(
     name="tree_walks",
     variant="static",
@@ -346,7 +346,7 @@ STATIC_TREE_WALKS = OpDef(
     relation=relations.tree_walks_relation,
     kernel=kernels.tree_walks_kernel,
     summary="What tree_ensemble gives, one row and one tree after the other, by any comparisons.",
-    source="specs/ensembles.yaml:1026",
+    source="specs/ensembles.yaml:1025",
 )
 DYN_TREE_WALKS = OpDef(
     name="tree_walks",
@@ -374,10 +374,10 @@ DYN_TREE_WALKS = OpDef(
     relation=relations.tree_walks_relation,
     kernel=kernels.tree_walks_kernel,
     summary="What tree_ensemble gives, one row and one tree after the other, by any comparisons.",
-    source="specs/ensembles.yaml:1026",
+    source="specs/ensembles.yaml:1025",
 )
 
-# specs/ensembles.yaml:1079
+# specs/ensembles.yaml:1078
 STATIC_COUNT_GRAMS = OpDef(
     name="count_grams",
     variant="static",
@@ -403,7 +403,7 @@ STATIC_COUNT_GRAMS = OpDef(
         "How often each of some n-grams of integers is in each row, counted in the column that the n-gram "
         "names, plain or weighted."
     ),
-    source="specs/ensembles.yaml:1079",
+    source="specs/ensembles.yaml:1078",
 )
 DYN_COUNT_GRAMS = OpDef(
     name="count_grams",
@@ -430,5 +430,5 @@ DYN_COUNT_GRAMS = OpDef(
         "How often each of some n-grams of integers is in each row, counted in the column that the n-gram "
         "names, plain or weighted."
     ),
-    source="specs/ensembles.yaml:1079",
+    source="specs/ensembles.yaml:1078",
 )

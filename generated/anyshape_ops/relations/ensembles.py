@@ -33,7 +33,7 @@ def look_up_numbers_relation(rule: Rule, *, x: Vec, place: Vec, least: Vec, valu
     return rule.bind(outputs={"y": x}, d=d, s=s, n=n)
 
 
-# specs/ensembles.yaml:376
+# specs/ensembles.yaml:375
 def look_up_keys_relation(rule: Rule, *, x: Vec, keys: Vec, values: Vec, other: Vec) -> Bound:
     rule.require(eq(len(keys), 1), lambda: f"keys must have rank 1, got rank {len(keys)}")
     rule.require(eq(len(values), 1), lambda: f"values must have rank 1, got rank {len(values)}")
@@ -45,7 +45,7 @@ def look_up_keys_relation(rule: Rule, *, x: Vec, keys: Vec, values: Vec, other: 
     return rule.bind(outputs={"y": x}, d=d, n=n)
 
 
-# specs/ensembles.yaml:389
+# specs/ensembles.yaml:388
 def look_up_relation(rule: Rule, *, x: Vec, keys: Vec, values: Vec, other: Vec) -> Bound:
     rule.require(eq(len(keys), 1), lambda: f"keys must have rank 1, got rank {len(keys)}")
     rule.require(eq(len(values), 1), lambda: f"values must have rank 1, got rank {len(values)}")
@@ -56,7 +56,7 @@ def look_up_relation(rule: Rule, *, x: Vec, keys: Vec, values: Vec, other: Vec) 
     return rule.bind(outputs={"y": x}, n=n)
 
 
-# specs/ensembles.yaml:447
+# specs/ensembles.yaml:446
 def impute_relation(rule: Rule, *, x: Vec, values: Vec, replaced: Vec) -> Bound:
     rule.require(ge(len(x), 1), lambda: f"x must have at least rank 1, got rank {len(x)}")
     rule.require(eq(len(values), 1), lambda: f"values must have rank 1, got rank {len(values)}")
@@ -68,7 +68,7 @@ def impute_relation(rule: Rule, *, x: Vec, values: Vec, replaced: Vec) -> Bound:
     return rule.bind(outputs={"y": x}, o=o, n=n, m=m)
 
 
-# specs/ensembles.yaml:470
+# specs/ensembles.yaml:469
 def tree_links_relation(
     rule: Rule, *, tree: Vec, node: Vec, yes_id: Vec, no_id: Vec, leaf: Vec, target_tree: Vec, target_node: Vec
 ) -> Bound:
@@ -95,7 +95,7 @@ def tree_links_relation(
     )
 
 
-# specs/ensembles.yaml:586
+# specs/ensembles.yaml:585
 def tree_slots_relation(
     rule: Rule,
     *,
@@ -152,7 +152,7 @@ def tree_slots_relation(
     )
 
 
-# specs/ensembles.yaml:910
+# specs/ensembles.yaml:909
 def tree_sums_relation(
     rule: Rule, *, x: Vec, link: Vec, bound: Vec, first: Vec, value: Vec, level: Vec, how: str
 ) -> Bound:
@@ -176,7 +176,7 @@ def tree_sums_relation(
     return rule.bind(outputs={"y": Vec((n, c))}, f=f, m=m, t=t, n=n, d=d, c=c, how=how)
 
 
-# specs/ensembles.yaml:947
+# specs/ensembles.yaml:946
 def tree_ensemble_relation(
     rule: Rule,
     *,
@@ -222,7 +222,7 @@ def tree_ensemble_relation(
     return rule.bind(outputs={"y": Vec((n, targets))}, how=how, targets=targets, f=f)
 
 
-# specs/ensembles.yaml:1026
+# specs/ensembles.yaml:1025
 def tree_walks_relation(
     rule: Rule,
     *,
@@ -270,7 +270,7 @@ def tree_walks_relation(
     return rule.bind(outputs={"y": Vec((n, targets))}, m=m, f=f, t=t, e=e, targets=targets, s=s, n=n, how=how)
 
 
-# specs/ensembles.yaml:1079
+# specs/ensembles.yaml:1078
 def count_grams_relation(
     rule: Rule,
     *,

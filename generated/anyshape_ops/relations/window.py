@@ -13,7 +13,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, all_, eq, fill, ge, gt, le, prod, range_
 
 
-# specs/window.yaml:421
+# specs/window.yaml:425
 def conv_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, strides: Any, dilations: Any, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -85,7 +85,7 @@ def conv_relation(
     )
 
 
-# specs/window.yaml:475
+# specs/window.yaml:479
 def max_pool_relation(
     rule: Rule,
     *,
@@ -160,7 +160,7 @@ def max_pool_relation(
     )
 
 
-# specs/window.yaml:512
+# specs/window.yaml:516
 def average_pool_relation(
     rule: Rule,
     *,
@@ -236,7 +236,7 @@ def average_pool_relation(
     )
 
 
-# specs/window.yaml:548
+# specs/window.yaml:552
 def lp_pool_relation(
     rule: Rule, *, x: Vec, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: str, ceil_mode: bool, p: Any
 ) -> Bound:
@@ -302,7 +302,7 @@ def lp_pool_relation(
     )
 
 
-# specs/window.yaml:582
+# specs/window.yaml:586
 def tile_windows_relation(rule: Rule, *, x: Vec, t: Vec, groups: Any, step: Any, first: Any, count: Any) -> Bound:
     rule.equal(2, len(first), "the length of first")
     rule.equal(2, len(count), "the length of count")
@@ -331,7 +331,7 @@ def tile_windows_relation(rule: Rule, *, x: Vec, t: Vec, groups: Any, step: Any,
     )
 
 
-# specs/window.yaml:610
+# specs/window.yaml:615
 def tile_weights_relation(rule: Rule, *, w: Vec, t: Vec, groups: Any) -> Bound:
     rule.require(eq(len(w), 4), lambda: f"w must have rank 4, got rank {len(w)}")
     rule.require(eq(len(t), 2), lambda: f"t must have rank 2, got rank {len(t)}")
@@ -345,7 +345,7 @@ def tile_weights_relation(rule: Rule, *, w: Vec, t: Vec, groups: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((u, u, groups, m, c))}, u=u, groups=groups, m=m, c=c, v=v)
 
 
-# specs/window.yaml:626
+# specs/window.yaml:631
 def tile_products_relation(rule: Rule, *, w: Vec, x: Vec) -> Bound:
     rule.require(eq(len(w), 5), lambda: f"w must have rank 5, got rank {len(w)}")
     rule.require(eq(len(x), 7), lambda: f"x must have rank 7, got rank {len(x)}")
@@ -364,7 +364,7 @@ def tile_products_relation(rule: Rule, *, w: Vec, x: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((groups, m, u, v, b, p, q))}, groups=groups, m=m, u=u, v=v, b=b, p=p, q=q, c=c)
 
 
-# specs/window.yaml:637
+# specs/window.yaml:642
 def tile_results_relation(rule: Rule, *, x: Vec, t: Vec, bias: Vec | None, height: Any, width: Any) -> Bound:
     rule.require(eq(len(x), 7), lambda: f"x must have rank 7, got rank {len(x)}")
     rule.require(eq(len(t), 2), lambda: f"t must have rank 2, got rank {len(t)}")
@@ -399,7 +399,7 @@ def tile_results_relation(rule: Rule, *, x: Vec, t: Vec, bias: Vec | None, heigh
     )
 
 
-# specs/window.yaml:658
+# specs/window.yaml:665
 def conv_by_2_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any) -> Bound:
     def same_pad(n: Any, k: Any, s: Any, d: Any) -> Any:
         return rule.max((rule.ceil_div(n, s) - 1) * s + (k - 1) * d + 1 - n, 0)
@@ -450,7 +450,7 @@ def conv_by_2_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: An
     )
 
 
-# specs/window.yaml:670
+# specs/window.yaml:677
 def conv_by_4_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any) -> Bound:
     def same_pad(n: Any, k: Any, s: Any, d: Any) -> Any:
         return rule.max((rule.ceil_div(n, s) - 1) * s + (k - 1) * d + 1 - n, 0)
@@ -501,7 +501,7 @@ def conv_by_4_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: An
     )
 
 
-# specs/window.yaml:685
+# specs/window.yaml:692
 def conv_of_2_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any) -> Bound:
     def same_pad(n: Any, k: Any, s: Any, d: Any) -> Any:
         return rule.max((rule.ceil_div(n, s) - 1) * s + (k - 1) * d + 1 - n, 0)
@@ -535,7 +535,7 @@ def conv_of_2_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: An
     if bias is not None:
         rule.require(eq(len(bias), 1), lambda: f"bias must have rank 1, got rank {len(bias)}")
         rule.equal(groups * m, bias[0], "groups * m of bias")
-    rule.require(gt(groups, 0), lambda: f"there must be at least one group, got {groups}")
+    rule.require(ge(groups, 1), lambda: f"a convolution has at least one group, got {groups}")
     rule.require(ge(pads, 0), lambda: f"pads must not be negative, got {pads}")
     begin = pad_begin(auto_pad, Vec((e, f)), Vec((2, 2)), Vec((1, 1)), Vec((1, 1)), pads)
     both = pad_both(auto_pad, Vec((e, f)), Vec((2, 2)), Vec((1, 1)), Vec((1, 1)), pads)
@@ -552,7 +552,7 @@ def conv_of_2_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: An
     )
 
 
-# specs/window.yaml:697
+# specs/window.yaml:704
 def conv_halved_by_2_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -588,7 +588,7 @@ def conv_halved_by_2_relation(
     if bias is not None:
         rule.require(eq(len(bias), 1), lambda: f"bias must have rank 1, got rank {len(bias)}")
         rule.equal(groups * m, bias[0], "groups * m of bias")
-    rule.require(gt(groups, 0), lambda: f"there must be at least one group, got {groups}")
+    rule.require(ge(groups, 1), lambda: f"a convolution has at least one group, got {groups}")
     rule.require(ge(pads, 0), lambda: f"pads must not be negative, got {pads}")
     begin = pad_begin(auto_pad, Vec((e, f)), Vec((3, 3)), Vec((2, 2)), Vec((1, 1)), pads)
     both = pad_both(auto_pad, Vec((e, f)), Vec((3, 3)), Vec((2, 2)), Vec((1, 1)), pads)
@@ -605,7 +605,7 @@ def conv_halved_by_2_relation(
     )
 
 
-# specs/window.yaml:709
+# specs/window.yaml:716
 def run_windows_relation(rule: Rule, *, x: Vec, t: Vec, groups: Any, step: Any, first: Any, count: Any) -> Bound:
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     rule.require(eq(len(t), 2), lambda: f"t must have rank 2, got rank {len(t)}")
@@ -632,7 +632,7 @@ def run_windows_relation(rule: Rule, *, x: Vec, t: Vec, groups: Any, step: Any, 
     )
 
 
-# specs/window.yaml:737
+# specs/window.yaml:744
 def run_weights_relation(rule: Rule, *, w: Vec, t: Vec, groups: Any) -> Bound:
     rule.require(eq(len(w), 3), lambda: f"w must have rank 3, got rank {len(w)}")
     rule.require(eq(len(t), 2), lambda: f"t must have rank 2, got rank {len(t)}")
@@ -645,7 +645,7 @@ def run_weights_relation(rule: Rule, *, w: Vec, t: Vec, groups: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((u, groups, m, c))}, u=u, groups=groups, m=m, c=c, v=v)
 
 
-# specs/window.yaml:753
+# specs/window.yaml:760
 def run_products_relation(rule: Rule, *, w: Vec, x: Vec) -> Bound:
     rule.require(eq(len(w), 4), lambda: f"w must have rank 4, got rank {len(w)}")
     rule.require(eq(len(x), 5), lambda: f"x must have rank 5, got rank {len(x)}")
@@ -661,7 +661,7 @@ def run_products_relation(rule: Rule, *, w: Vec, x: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((groups, m, u, b, p))}, groups=groups, m=m, u=u, b=b, p=p, c=c)
 
 
-# specs/window.yaml:764
+# specs/window.yaml:771
 def run_results_relation(rule: Rule, *, x: Vec, t: Vec, bias: Vec | None, length: Any) -> Bound:
     rule.require(eq(len(x), 5), lambda: f"x must have rank 5, got rank {len(x)}")
     rule.require(eq(len(t), 2), lambda: f"t must have rank 2, got rank {len(t)}")
@@ -680,7 +680,7 @@ def run_results_relation(rule: Rule, *, x: Vec, t: Vec, bias: Vec | None, length
     return rule.bind(outputs={"y": Vec((b, groups * m, length))}, b=b, groups=groups, m=m, length=length, u=u, v=v)
 
 
-# specs/window.yaml:784
+# specs/window.yaml:791
 def conv_run_by_2_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -731,7 +731,7 @@ def conv_run_by_2_relation(
     )
 
 
-# specs/window.yaml:796
+# specs/window.yaml:803
 def conv_run_by_4_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -782,7 +782,7 @@ def conv_run_by_4_relation(
     )
 
 
-# specs/window.yaml:811
+# specs/window.yaml:818
 def conv_run_of_2_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -816,7 +816,7 @@ def conv_run_of_2_relation(
     if bias is not None:
         rule.require(eq(len(bias), 1), lambda: f"bias must have rank 1, got rank {len(bias)}")
         rule.equal(groups * m, bias[0], "groups * m of bias")
-    rule.require(gt(groups, 0), lambda: f"there must be at least one group, got {groups}")
+    rule.require(ge(groups, 1), lambda: f"a convolution has at least one group, got {groups}")
     rule.require(ge(pads, 0), lambda: f"pads must not be negative, got {pads}")
     begin = pad_begin(auto_pad, Vec((e,)), Vec((2,)), Vec((1,)), Vec((1,)), pads)
     both = pad_both(auto_pad, Vec((e,)), Vec((2,)), Vec((1,)), Vec((1,)), pads)
@@ -833,7 +833,7 @@ def conv_run_of_2_relation(
     )
 
 
-# specs/window.yaml:823
+# specs/window.yaml:830
 def conv_run_halved_by_3_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -867,7 +867,7 @@ def conv_run_halved_by_3_relation(
     if bias is not None:
         rule.require(eq(len(bias), 1), lambda: f"bias must have rank 1, got rank {len(bias)}")
         rule.equal(groups * m, bias[0], "groups * m of bias")
-    rule.require(gt(groups, 0), lambda: f"there must be at least one group, got {groups}")
+    rule.require(ge(groups, 1), lambda: f"a convolution has at least one group, got {groups}")
     rule.require(ge(pads, 0), lambda: f"pads must not be negative, got {pads}")
     begin = pad_begin(auto_pad, Vec((e,)), Vec((3,)), Vec((2,)), Vec((1,)), pads)
     both = pad_both(auto_pad, Vec((e,)), Vec((3,)), Vec((2,)), Vec((1,)), pads)
@@ -884,7 +884,7 @@ def conv_run_halved_by_3_relation(
     )
 
 
-# specs/window.yaml:836
+# specs/window.yaml:843
 def conv_run_of_5_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -935,7 +935,7 @@ def conv_run_of_5_relation(
     )
 
 
-# specs/window.yaml:879
+# specs/window.yaml:886
 def conv_transpose_relation(
     rule: Rule,
     *,
@@ -1006,7 +1006,7 @@ def conv_transpose_relation(
     )
 
 
-# specs/window.yaml:919
+# specs/window.yaml:926
 def conv_transpose_by_phase_relation(
     rule: Rule,
     *,
@@ -1092,7 +1092,7 @@ def conv_transpose_by_phase_relation(
     )
 
 
-# specs/window.yaml:962
+# specs/window.yaml:969
 def window_products_relation(rule: Rule, *, x: Vec, w: Vec, groups: Any) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -1106,7 +1106,7 @@ def window_products_relation(rule: Rule, *, x: Vec, w: Vec, groups: Any) -> Boun
     return rule.bind(outputs={"y": Vec((b, groups * m, *k, *d))}, b=b, groups=groups, m=m, k=k, d=d, c=c)
 
 
-# specs/window.yaml:983
+# specs/window.yaml:990
 def overlap_add_relation(rule: Rule, *, x: Vec, size: Any, strides: Any, dilations: Any, begin: Any) -> Bound:
     r = len(size)
     if strides is None:
@@ -1143,7 +1143,7 @@ def overlap_add_relation(rule: Rule, *, x: Vec, size: Any, strides: Any, dilatio
     )
 
 
-# specs/window.yaml:1019
+# specs/window.yaml:1026
 def overlap_add_by_phase_relation(rule: Rule, *, x: Vec, size: Any, strides: Any, begin: Any) -> Bound:
     r = len(size)
     if strides is None:
@@ -1165,7 +1165,7 @@ def overlap_add_by_phase_relation(rule: Rule, *, x: Vec, size: Any, strides: Any
     return rule.bind(outputs={"y": Vec((b, c, *size))}, strides=strides, low=low, begin=begin, size=size)
 
 
-# specs/window.yaml:1048
+# specs/window.yaml:1055
 def phase_sums_relation(rule: Rule, *, x: Vec, strides: Any, count: Any, first: Any) -> Bound:
     r = len(strides)
     r = rule.equal(r, len(count), "the length of count")
@@ -1188,7 +1188,7 @@ def phase_sums_relation(rule: Rule, *, x: Vec, strides: Any, count: Any, first: 
     )
 
 
-# specs/window.yaml:1077
+# specs/window.yaml:1084
 def phase_filters_relation(rule: Rule, *, w: Vec, strides: Any, groups: Any) -> Bound:
     rule.require(ge(len(w), 2), lambda: f"w must have at least rank 2, got rank {len(w)}")
     c = rule.exact_div(w[0], groups)
@@ -1204,7 +1204,7 @@ def phase_filters_relation(rule: Rule, *, w: Vec, strides: Any, groups: Any) -> 
     )
 
 
-# specs/window.yaml:1100
+# specs/window.yaml:1107
 def interleave_phases_relation(rule: Rule, *, x: Vec, size: Any, begin: Any) -> Bound:
     r = len(size)
     if begin is None:
@@ -1222,7 +1222,7 @@ def interleave_phases_relation(rule: Rule, *, x: Vec, size: Any, begin: Any) -> 
     return rule.bind(outputs={"y": Vec((b, c, *size))}, order=order, b=b, c=c, a=a, u=u, begin=begin, size=size)
 
 
-# specs/window.yaml:1125
+# specs/window.yaml:1132
 def conv_integer_relation(
     rule: Rule,
     *,
@@ -1315,7 +1315,7 @@ def conv_integer_relation(
     )
 
 
-# specs/window.yaml:1162
+# specs/window.yaml:1169
 def conv_integer_to_float_relation(
     rule: Rule,
     *,
@@ -1421,7 +1421,7 @@ def conv_integer_to_float_relation(
     )
 
 
-# specs/window.yaml:1214
+# specs/window.yaml:1221
 def qlinear_conv_relation(
     rule: Rule,
     *,
@@ -1531,7 +1531,7 @@ def qlinear_conv_relation(
     )
 
 
-# specs/window.yaml:1287
+# specs/window.yaml:1294
 def max_unpool_relation(
     rule: Rule, *, x: Vec, indices: Vec, kernel: Any, strides: Any, pads: Any, output_shape: Any
 ) -> Bound:
@@ -1577,7 +1577,7 @@ def max_unpool_relation(
     )
 
 
-# specs/window.yaml:1330
+# specs/window.yaml:1337
 def col2im_relation(rule: Rule, *, x: Vec, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Bound:
     def window(n: Any, k: Any, s: Any, d: Any, pads: Any, up: Any) -> Any:
         room = n + pads - (k - 1) * d - 1

@@ -25,7 +25,7 @@ def numbered_keys(keys: Any) -> Any:
 
 # specs/ensembles.yaml:15
 def by_numbers(x: Any, place: Any, least: Any, values: Any, other: Any) -> Any:
-    places = {int(least) + e: max(int(p), 0) for e, p in enumerate(place) if p < len(values)}
+    places = {int(least) + e: p for e, p in enumerate(place) if 0 <= p < len(values)}
     found = [values[places[v]] if v in places else other for v in x.ravel().tolist()]
     return np.array(found, values.dtype).reshape(x.shape)
 
@@ -261,7 +261,7 @@ def look_up_numbers_case(d: Draw) -> Case:
     return Case({"x": d_, "place": Vec((s,)), "least": Vec(()), "values": Vec((n,)), "other": Vec(())}, {})
 
 
-# specs/ensembles.yaml:364
+# specs/ensembles.yaml:363
 def look_up_numbers_reference(x: Any, place: Any, least: Any, values: Any, other: Any) -> Any:
     return by_numbers(x, place, least, values, other)
 
@@ -282,7 +282,7 @@ LOOK_UP_NUMBERS = Property(
             {},
             {"y": Given(value=(0.5, 1.5, -2.0, -2.0, -2.0), dtype="f32")},
             None,
-            "specs/ensembles.yaml:366",
+            "specs/ensembles.yaml:365",
         ),
         Example(
             {
@@ -295,7 +295,7 @@ LOOK_UP_NUMBERS = Property(
             {},
             {"y": Given(value=(8, 7))},
             None,
-            "specs/ensembles.yaml:368",
+            "specs/ensembles.yaml:367",
         ),
         Example(
             {
@@ -308,7 +308,7 @@ LOOK_UP_NUMBERS = Property(
             {},
             {"y": Given(value=(8,))},
             None,
-            "specs/ensembles.yaml:370",
+            "specs/ensembles.yaml:369",
         ),
         Example(
             {
@@ -319,32 +319,32 @@ LOOK_UP_NUMBERS = Property(
                 "other": Given(value=8),
             },
             {},
-            {"y": Given(value=(5,))},
+            {"y": Given(value=(8,))},
             None,
-            "specs/ensembles.yaml:372",
+            "specs/ensembles.yaml:371",
         ),
         Example(
             {"x": Given((2,)), "place": Given((1,)), "least": Given(()), "values": Given((0,)), "other": Given(())},
             {},
             {},
             "no values",
-            "specs/ensembles.yaml:373",
+            "specs/ensembles.yaml:372",
         ),
         Example(
             {"x": Given((2,)), "place": Given((0,)), "least": Given(()), "values": Given((1,)), "other": Given(())},
             {},
             {},
             "no places",
-            "specs/ensembles.yaml:374",
+            "specs/ensembles.yaml:373",
         ),
     ),
     "specs/ensembles.yaml:351",
     asserts=(Refusal(r"no values", "specs/ensembles.yaml:357"), Refusal(r"no places", "specs/ensembles.yaml:358")),
-    reference_source="specs/ensembles.yaml:364",
+    reference_source="specs/ensembles.yaml:363",
 )
 
 
-# specs/ensembles.yaml:376
+# specs/ensembles.yaml:375
 def look_up_keys_case(d: Draw) -> Case:
     d_ = d.run("d")
     n = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("n"))
@@ -371,7 +371,7 @@ LOOK_UP_KEYS = Property(
             {},
             {"y": Given(value=(1.5, 0.5, -2.0), dtype="f32")},
             None,
-            "specs/ensembles.yaml:383",
+            "specs/ensembles.yaml:382",
         ),
         Example(
             {
@@ -383,23 +383,23 @@ LOOK_UP_KEYS = Property(
             {},
             {"y": Given(value=(4, 0), dtype="i64")},
             None,
-            "specs/ensembles.yaml:385",
+            "specs/ensembles.yaml:384",
         ),
         Example(
             {"x": Given((2,)), "keys": Given((0,)), "values": Given((0,)), "other": Given(())},
             {},
             {},
             "a list of no keys",
-            "specs/ensembles.yaml:387",
+            "specs/ensembles.yaml:386",
         ),
     ),
-    "specs/ensembles.yaml:376",
+    "specs/ensembles.yaml:375",
     asserts=(Refusal(r"a list of no keys", "specs/ensembles.yaml:174"),),
     reference_source="specs/ensembles.yaml:175",
 )
 
 
-# specs/ensembles.yaml:389
+# specs/ensembles.yaml:388
 def look_up_case(d: Draw) -> Case:
     d_ = d.run("d")
     n = d.mostly((1, 2, 3, 4, 5), lambda: d.dim("n"))
@@ -426,7 +426,7 @@ LOOK_UP = Property(
             {},
             {"y": Given(value=(1.5, 0.5, -2.0), dtype="f32")},
             None,
-            "specs/ensembles.yaml:441",
+            "specs/ensembles.yaml:440",
         ),
         Example(
             {
@@ -438,23 +438,23 @@ LOOK_UP = Property(
             {},
             {"y": Given(value=(4, 0), dtype="i64")},
             None,
-            "specs/ensembles.yaml:443",
+            "specs/ensembles.yaml:442",
         ),
         Example(
             {"x": Given((2,)), "keys": Given((0,)), "values": Given((0,)), "other": Given(())},
             {},
             {},
             "a list of no keys",
-            "specs/ensembles.yaml:445",
+            "specs/ensembles.yaml:444",
         ),
     ),
-    "specs/ensembles.yaml:389",
+    "specs/ensembles.yaml:388",
     asserts=(Refusal(r"a list of no keys", "specs/ensembles.yaml:174"),),
     reference_source="specs/ensembles.yaml:175",
 )
 
 
-# specs/ensembles.yaml:447
+# specs/ensembles.yaml:446
 def impute_case(d: Draw) -> Case:
     o = d.run("o")
     n = d.dim("n")
@@ -462,7 +462,7 @@ def impute_case(d: Draw) -> Case:
     return Case({"x": Vec((*o, n)), "values": Vec((m,)), "replaced": Vec(())}, {})
 
 
-# specs/ensembles.yaml:457
+# specs/ensembles.yaml:456
 def impute_reference(x: Any, values: Any, replaced: Any) -> Any:
     return np.where((x == replaced) | (x != x) & (replaced != replaced), values, x)
 
@@ -481,30 +481,30 @@ IMPUTE = Property(
             {},
             {"y": Given(value=((1, 6), (5, 2)), dtype="f32")},
             None,
-            "specs/ensembles.yaml:465",
+            "specs/ensembles.yaml:464",
         ),
         Example(
             {"x": Given(value=(1, 0)), "values": Given(value=(7,)), "replaced": Given(value=0)},
             {},
             {"y": Given(value=(1, 7))},
             None,
-            "specs/ensembles.yaml:467",
+            "specs/ensembles.yaml:466",
         ),
         Example(
             {"x": Given((2, 3)), "values": Given((2,)), "replaced": Given(())},
             {},
             {},
             "values for",
-            "specs/ensembles.yaml:468",
+            "specs/ensembles.yaml:467",
         ),
     ),
-    "specs/ensembles.yaml:447",
-    asserts=(Refusal(r".* values for .* columns", "specs/ensembles.yaml:453"),),
-    reference_source="specs/ensembles.yaml:457",
+    "specs/ensembles.yaml:446",
+    asserts=(Refusal(r".* values for .* columns", "specs/ensembles.yaml:452"),),
+    reference_source="specs/ensembles.yaml:456",
 )
 
 
-# specs/ensembles.yaml:470
+# specs/ensembles.yaml:469
 def tree_links_case(d: Draw) -> Case:
     m = d.dim("m")
     e = d.dim("e")
@@ -522,7 +522,7 @@ def tree_links_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:545
+# specs/ensembles.yaml:544
 def tree_links_reference(
     tree: Any, node: Any, yes_id: Any, no_id: Any, leaf: Any, target_tree: Any, target_node: Any
 ) -> Any:
@@ -553,7 +553,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 1, 1)),
             },
             None,
-            "specs/ensembles.yaml:548",
+            "specs/ensembles.yaml:547",
         ),
         Example(
             {
@@ -574,7 +574,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 1, 1, 1)),
             },
             None,
-            "specs/ensembles.yaml:551",
+            "specs/ensembles.yaml:550",
         ),
         Example(
             {
@@ -595,7 +595,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 1, 2, 3)),
             },
             None,
-            "specs/ensembles.yaml:554",
+            "specs/ensembles.yaml:553",
         ),
         Example(
             {
@@ -616,7 +616,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 0, 1, 1, 1, 2, 3, 3, 3)),
             },
             None,
-            "specs/ensembles.yaml:566",
+            "specs/ensembles.yaml:565",
         ),
         Example(
             {
@@ -637,7 +637,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(3, 3, 3, 3, 3, 3)),
             },
             None,
-            "specs/ensembles.yaml:571",
+            "specs/ensembles.yaml:570",
         ),
         Example(
             {
@@ -658,7 +658,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 3, 4)),
             },
             None,
-            "specs/ensembles.yaml:575",
+            "specs/ensembles.yaml:574",
         ),
         Example(
             {
@@ -679,7 +679,7 @@ TREE_LINKS = Property(
                 "start": Given(value=(0, 0, 0, 0, 0, 0)),
             },
             None,
-            "specs/ensembles.yaml:578",
+            "specs/ensembles.yaml:577",
         ),
         Example(
             {
@@ -700,16 +700,16 @@ TREE_LINKS = Property(
                 "start": Given(value=(1, 1, 1, 1, 1)),
             },
             None,
-            "specs/ensembles.yaml:582",
+            "specs/ensembles.yaml:581",
         ),
     ),
-    "specs/ensembles.yaml:470",
-    reference_source="specs/ensembles.yaml:545",
+    "specs/ensembles.yaml:469",
+    reference_source="specs/ensembles.yaml:544",
     stepped=True,
 )
 
 
-# specs/ensembles.yaml:586
+# specs/ensembles.yaml:585
 def tree_slots_case(d: Draw) -> Case:
     m = d.dim("m")
     t = d.dim("t")
@@ -743,7 +743,7 @@ def tree_slots_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:676
+# specs/ensembles.yaml:675
 def tree_slots_reference(
     feature: Any,
     split: Any,
@@ -789,7 +789,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (6,), (5,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:678",
+            "specs/ensembles.yaml:677",
         ),
         Example(
             {
@@ -816,7 +816,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0, 0), (4, 0), (0, 0), (0, 3), (0, 8), (0, 0), (0, 0))),
             },
             None,
-            "specs/ensembles.yaml:683",
+            "specs/ensembles.yaml:682",
         ),
         Example(
             {
@@ -841,7 +841,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (1,), (2,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:690",
+            "specs/ensembles.yaml:689",
         ),
         Example(
             {
@@ -866,7 +866,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (2,), (1,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:694",
+            "specs/ensembles.yaml:693",
         ),
         Example(
             {
@@ -891,7 +891,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (1,), (2,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:698",
+            "specs/ensembles.yaml:697",
         ),
         Example(
             {
@@ -916,7 +916,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (1,), (2,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:703",
+            "specs/ensembles.yaml:702",
         ),
         Example(
             {
@@ -941,7 +941,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (2,), (1,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:707",
+            "specs/ensembles.yaml:706",
         ),
         Example(
             {
@@ -966,7 +966,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (1,), (2,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:712",
+            "specs/ensembles.yaml:711",
         ),
         Example(
             {
@@ -991,7 +991,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (2,), (1,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:716",
+            "specs/ensembles.yaml:715",
         ),
         Example(
             {
@@ -1016,7 +1016,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (2,), (1,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:721",
+            "specs/ensembles.yaml:720",
         ),
         Example(
             {
@@ -1041,7 +1041,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (1,), (2,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:726",
+            "specs/ensembles.yaml:725",
         ),
         Example(
             {
@@ -1066,7 +1066,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (1,), (2,), (0,)), dtype="f64"),
             },
             None,
-            "specs/ensembles.yaml:731",
+            "specs/ensembles.yaml:730",
         ),
         Example(
             {
@@ -1091,7 +1091,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (2,), (1,), (0,)), dtype="f64"),
             },
             None,
-            "specs/ensembles.yaml:737",
+            "specs/ensembles.yaml:736",
         ),
         Example(
             {
@@ -1116,7 +1116,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (1,), (2,), (0,)), dtype="f64"),
             },
             None,
-            "specs/ensembles.yaml:743",
+            "specs/ensembles.yaml:742",
         ),
         Example(
             {
@@ -1141,7 +1141,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (2,), (1,), (0,)), dtype="f64"),
             },
             None,
-            "specs/ensembles.yaml:748",
+            "specs/ensembles.yaml:747",
         ),
         Example(
             {
@@ -1166,7 +1166,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (2,), (1,), (0,)), dtype="f64"),
             },
             None,
-            "specs/ensembles.yaml:754",
+            "specs/ensembles.yaml:753",
         ),
         Example(
             {
@@ -1191,7 +1191,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (2,), (1,), (0,)), dtype="f64"),
             },
             None,
-            "specs/ensembles.yaml:759",
+            "specs/ensembles.yaml:758",
         ),
         Example(
             {
@@ -1216,7 +1216,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (1,), (2,), (0,)), dtype="f64"),
             },
             None,
-            "specs/ensembles.yaml:764",
+            "specs/ensembles.yaml:763",
         ),
         Example(
             {
@@ -1241,7 +1241,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (0,), (0,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:769",
+            "specs/ensembles.yaml:768",
         ),
         Example(
             {
@@ -1266,7 +1266,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((1,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:773",
+            "specs/ensembles.yaml:772",
         ),
         Example(
             {
@@ -1291,7 +1291,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (1,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:777",
+            "specs/ensembles.yaml:776",
         ),
         Example(
             {
@@ -1316,7 +1316,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:781",
+            "specs/ensembles.yaml:780",
         ),
         Example(
             {
@@ -1405,7 +1405,7 @@ TREE_SLOTS = Property(
                 ),
             },
             None,
-            "specs/ensembles.yaml:785",
+            "specs/ensembles.yaml:784",
         ),
         Example(
             {
@@ -1500,7 +1500,7 @@ TREE_SLOTS = Property(
                 ),
             },
             None,
-            "specs/ensembles.yaml:800",
+            "specs/ensembles.yaml:799",
         ),
         Example(
             {
@@ -1525,7 +1525,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (2,), (1,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:815",
+            "specs/ensembles.yaml:814",
         ),
         Example(
             {
@@ -1550,7 +1550,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (2,), (1,), (0,))),
             },
             None,
-            "specs/ensembles.yaml:820",
+            "specs/ensembles.yaml:819",
         ),
         Example(
             {
@@ -1575,7 +1575,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (2,), (1,), (0,)), dtype="f64"),
             },
             None,
-            "specs/ensembles.yaml:825",
+            "specs/ensembles.yaml:824",
         ),
         Example(
             {
@@ -1600,7 +1600,7 @@ TREE_SLOTS = Property(
                 "value": Given(value=((0,), (2,), (1,), (0,)), dtype="f64"),
             },
             None,
-            "specs/ensembles.yaml:830",
+            "specs/ensembles.yaml:829",
         ),
         Example(
             {
@@ -1731,7 +1731,7 @@ TREE_SLOTS = Property(
                 ),
             },
             None,
-            "specs/ensembles.yaml:836",
+            "specs/ensembles.yaml:835",
         ),
         Example(
             {
@@ -2171,7 +2171,7 @@ TREE_SLOTS = Property(
                 ),
             },
             None,
-            "specs/ensembles.yaml:853",
+            "specs/ensembles.yaml:852",
         ),
         Example(
             {
@@ -2189,7 +2189,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:879",
+            "specs/ensembles.yaml:878",
         ),
         Example(
             {
@@ -2207,7 +2207,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "a feature is",
-            "specs/ensembles.yaml:881",
+            "specs/ensembles.yaml:880",
         ),
         Example(
             {
@@ -2225,7 +2225,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "a child is",
-            "specs/ensembles.yaml:883",
+            "specs/ensembles.yaml:882",
         ),
         Example(
             {
@@ -2243,7 +2243,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "another child",
-            "specs/ensembles.yaml:885",
+            "specs/ensembles.yaml:884",
         ),
         Example(
             {
@@ -2261,7 +2261,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "a root is",
-            "specs/ensembles.yaml:887",
+            "specs/ensembles.yaml:886",
         ),
         Example(
             {
@@ -2279,7 +2279,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "weights begin",
-            "specs/ensembles.yaml:889",
+            "specs/ensembles.yaml:888",
         ),
         Example(
             {
@@ -2297,7 +2297,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "a target is",
-            "specs/ensembles.yaml:891",
+            "specs/ensembles.yaml:890",
         ),
         Example(
             {
@@ -2315,7 +2315,7 @@ TREE_SLOTS = Property(
             {"f": 2, "targets": 0},
             {},
             "0 targets",
-            "specs/ensembles.yaml:893",
+            "specs/ensembles.yaml:892",
         ),
         Example(
             {
@@ -2333,7 +2333,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "a mode is not",
-            "specs/ensembles.yaml:895",
+            "specs/ensembles.yaml:894",
         ),
         Example(
             {
@@ -2351,7 +2351,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "a feature is",
-            "specs/ensembles.yaml:897",
+            "specs/ensembles.yaml:896",
         ),
         Example(
             {
@@ -2369,7 +2369,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "a child is",
-            "specs/ensembles.yaml:899",
+            "specs/ensembles.yaml:898",
         ),
         Example(
             {
@@ -2387,7 +2387,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "another child",
-            "specs/ensembles.yaml:901",
+            "specs/ensembles.yaml:900",
         ),
         Example(
             {
@@ -2405,7 +2405,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "a root is",
-            "specs/ensembles.yaml:903",
+            "specs/ensembles.yaml:902",
         ),
         Example(
             {
@@ -2423,7 +2423,7 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "weights begin",
-            "specs/ensembles.yaml:905",
+            "specs/ensembles.yaml:904",
         ),
         Example(
             {
@@ -2441,17 +2441,17 @@ TREE_SLOTS = Property(
             {"f": 2},
             {},
             "a target is",
-            "specs/ensembles.yaml:907",
+            "specs/ensembles.yaml:906",
         ),
     ),
-    "specs/ensembles.yaml:586",
-    asserts=(Refusal(r".* targets", "specs/ensembles.yaml:607"),),
-    reference_source="specs/ensembles.yaml:676",
+    "specs/ensembles.yaml:585",
+    asserts=(Refusal(r".* targets", "specs/ensembles.yaml:606"),),
+    reference_source="specs/ensembles.yaml:675",
     stepped=True,
 )
 
 
-# specs/ensembles.yaml:910
+# specs/ensembles.yaml:909
 def tree_sums_case(d: Draw) -> Case:
     n = d.dim("n")
     f = d.dim("f")
@@ -2474,7 +2474,7 @@ def tree_sums_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:928
+# specs/ensembles.yaml:927
 def tree_sums_reference(x: Any, link: Any, bound: Any, first: Any, value: Any, level: Any, how: Any) -> Any:
     return in_slots(x, link, bound, first, value, level, how)
 
@@ -2496,7 +2496,7 @@ TREE_SUMS = Property(
             {},
             {"y": Given(value=((5, 1), (6, 2), (5, 1)))},
             None,
-            "specs/ensembles.yaml:930",
+            "specs/ensembles.yaml:929",
         ),
         Example(
             {
@@ -2510,7 +2510,7 @@ TREE_SUMS = Property(
             {"how": "average"},
             {"y": Given(value=((5,),))},
             None,
-            "specs/ensembles.yaml:933",
+            "specs/ensembles.yaml:932",
         ),
         Example(
             {
@@ -2524,7 +2524,7 @@ TREE_SUMS = Property(
             {},
             {"y": Given(value=((12,),))},
             None,
-            "specs/ensembles.yaml:935",
+            "specs/ensembles.yaml:934",
         ),
         Example(
             {
@@ -2538,7 +2538,7 @@ TREE_SUMS = Property(
             {},
             {},
             "no levels",
-            "specs/ensembles.yaml:937",
+            "specs/ensembles.yaml:936",
         ),
         Example(
             {
@@ -2552,7 +2552,7 @@ TREE_SUMS = Property(
             {},
             {},
             "a column is",
-            "specs/ensembles.yaml:938",
+            "specs/ensembles.yaml:937",
         ),
         Example(
             {
@@ -2566,7 +2566,7 @@ TREE_SUMS = Property(
             {},
             {},
             "a slot is",
-            "specs/ensembles.yaml:939",
+            "specs/ensembles.yaml:938",
         ),
         Example(
             {
@@ -2580,7 +2580,7 @@ TREE_SUMS = Property(
             {},
             {},
             "a column is",
-            "specs/ensembles.yaml:940",
+            "specs/ensembles.yaml:939",
         ),
         Example(
             {
@@ -2594,7 +2594,7 @@ TREE_SUMS = Property(
             {},
             {},
             "a column is",
-            "specs/ensembles.yaml:941",
+            "specs/ensembles.yaml:940",
         ),
         Example(
             {
@@ -2608,7 +2608,7 @@ TREE_SUMS = Property(
             {},
             {},
             "a slot is",
-            "specs/ensembles.yaml:943",
+            "specs/ensembles.yaml:942",
         ),
         Example(
             {
@@ -2622,7 +2622,7 @@ TREE_SUMS = Property(
             {},
             {},
             "a root is",
-            "specs/ensembles.yaml:944",
+            "specs/ensembles.yaml:943",
         ),
         Example(
             {
@@ -2636,16 +2636,16 @@ TREE_SUMS = Property(
             {},
             {},
             "a root is",
-            "specs/ensembles.yaml:945",
+            "specs/ensembles.yaml:944",
         ),
     ),
-    "specs/ensembles.yaml:910",
-    asserts=(Refusal(r"no levels", "specs/ensembles.yaml:917"),),
-    reference_source="specs/ensembles.yaml:928",
+    "specs/ensembles.yaml:909",
+    asserts=(Refusal(r"no levels", "specs/ensembles.yaml:916"),),
+    reference_source="specs/ensembles.yaml:927",
 )
 
 
-# specs/ensembles.yaml:947
+# specs/ensembles.yaml:946
 def tree_ensemble_case(d: Draw) -> Case:
     n = d.dim("n")
     f = d.dim("f")
@@ -3410,13 +3410,13 @@ TREE_ENSEMBLE = Property(
             "specs/ensembles.yaml:314",
         ),
     ),
-    "specs/ensembles.yaml:947",
+    "specs/ensembles.yaml:946",
     asserts=(Refusal(r".* targets", "specs/ensembles.yaml:199"),),
     reference_source="specs/ensembles.yaml:207",
 )
 
 
-# specs/ensembles.yaml:1026
+# specs/ensembles.yaml:1025
 def tree_walks_case(d: Draw) -> Case:
     n = d.dim("n")
     f = d.dim("f")
@@ -4181,14 +4181,14 @@ TREE_WALKS = Property(
             "specs/ensembles.yaml:314",
         ),
     ),
-    "specs/ensembles.yaml:1026",
+    "specs/ensembles.yaml:1025",
     asserts=(Refusal(r".* targets", "specs/ensembles.yaml:199"),),
     reference_source="specs/ensembles.yaml:207",
     stepped=True,
 )
 
 
-# specs/ensembles.yaml:1079
+# specs/ensembles.yaml:1078
 def count_grams_case(d: Draw) -> Case:
     o = d.run("o")
     l = d.dim("l")
@@ -4208,7 +4208,7 @@ def count_grams_case(d: Draw) -> Case:
     )
 
 
-# specs/ensembles.yaml:1124
+# specs/ensembles.yaml:1123
 def count_grams_reference(
     x: Any, pool: Any, starts: Any, places: Any, weight: Any, size: Any, least: Any, most: Any, skips: Any, mode: Any
 ) -> Any:
@@ -4231,7 +4231,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "skips": 4},
             {"y": Given(value=((1, 1),), dtype="f32")},
             None,
-            "specs/ensembles.yaml:1140",
+            "specs/ensembles.yaml:1139",
         ),
         Example(
             {
@@ -4244,7 +4244,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "mode": "IDF"},
             {"y": Given(value=((0.5,),), dtype="f32")},
             None,
-            "specs/ensembles.yaml:1142",
+            "specs/ensembles.yaml:1141",
         ),
         Example(
             {
@@ -4257,7 +4257,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2},
             {"y": Given(value=(2, 2))},
             None,
-            "specs/ensembles.yaml:1144",
+            "specs/ensembles.yaml:1143",
         ),
         Example(
             {
@@ -4270,7 +4270,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=((1, 0, 0), (2, 0, 0)))},
             None,
-            "specs/ensembles.yaml:1146",
+            "specs/ensembles.yaml:1145",
         ),
         Example(
             {
@@ -4283,7 +4283,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "IDF"},
             {"y": Given(value=(7, 5))},
             None,
-            "specs/ensembles.yaml:1148",
+            "specs/ensembles.yaml:1147",
         ),
         Example(
             {
@@ -4296,7 +4296,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "most": 2, "mode": "TFIDF"},
             {"y": Given(value=(14, 10))},
             None,
-            "specs/ensembles.yaml:1150",
+            "specs/ensembles.yaml:1149",
         ),
         Example(
             {
@@ -4309,7 +4309,7 @@ COUNT_GRAMS = Property(
             {"size": -1},
             {},
             "columns",
-            "specs/ensembles.yaml:1152",
+            "specs/ensembles.yaml:1151",
         ),
         Example(
             {
@@ -4322,7 +4322,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "skips": -1},
             {},
             "skipped",
-            "specs/ensembles.yaml:1153",
+            "specs/ensembles.yaml:1152",
         ),
         Example(
             {
@@ -4335,7 +4335,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "least": 0},
             {},
             "n-grams of 0 to 1 items",
-            "specs/ensembles.yaml:1154",
+            "specs/ensembles.yaml:1153",
         ),
         Example(
             {
@@ -4348,7 +4348,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "least": 2},
             {},
             "n-grams of 2 to 1 items",
-            "specs/ensembles.yaml:1155",
+            "specs/ensembles.yaml:1154",
         ),
         Example(
             {
@@ -4361,7 +4361,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:1156",
+            "specs/ensembles.yaml:1155",
         ),
         Example(
             {
@@ -4374,7 +4374,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is not one",
-            "specs/ensembles.yaml:1157",
+            "specs/ensembles.yaml:1156",
         ),
         Example(
             {
@@ -4387,7 +4387,7 @@ COUNT_GRAMS = Property(
             {"size": 2},
             {"y": Given(value=(0, 2))},
             None,
-            "specs/ensembles.yaml:1158",
+            "specs/ensembles.yaml:1157",
         ),
         Example(
             {
@@ -4400,7 +4400,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:1160",
+            "specs/ensembles.yaml:1159",
         ),
         Example(
             {
@@ -4413,7 +4413,7 @@ COUNT_GRAMS = Property(
             {"size": 2, "least": 2, "most": 2, "skips": 1},
             {"y": Given(value=(0, 0))},
             None,
-            "specs/ensembles.yaml:1162",
+            "specs/ensembles.yaml:1161",
         ),
         Example(
             {
@@ -4426,7 +4426,7 @@ COUNT_GRAMS = Property(
             {"size": 3, "least": 2, "most": 2},
             {"y": Given(value=(1, 2, 1))},
             None,
-            "specs/ensembles.yaml:1164",
+            "specs/ensembles.yaml:1163",
         ),
         Example(
             {
@@ -4439,7 +4439,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:1166",
+            "specs/ensembles.yaml:1165",
         ),
         Example(
             {
@@ -4452,7 +4452,7 @@ COUNT_GRAMS = Property(
             {"size": 1, "least": 2, "most": 2, "skips": 9},
             {"y": Given(value=(1,))},
             None,
-            "specs/ensembles.yaml:1169",
+            "specs/ensembles.yaml:1168",
         ),
         Example(
             {
@@ -4465,7 +4465,7 @@ COUNT_GRAMS = Property(
             {"size": 0},
             {"y": Given((0,))},
             None,
-            "specs/ensembles.yaml:1171",
+            "specs/ensembles.yaml:1170",
         ),
         Example(
             {
@@ -4478,7 +4478,7 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "n-grams begin behind",
-            "specs/ensembles.yaml:1172",
+            "specs/ensembles.yaml:1171",
         ),
         Example(
             {
@@ -4491,15 +4491,15 @@ COUNT_GRAMS = Property(
             {"size": 1},
             {},
             "a column is not one",
-            "specs/ensembles.yaml:1173",
+            "specs/ensembles.yaml:1172",
         ),
     ),
-    "specs/ensembles.yaml:1079",
+    "specs/ensembles.yaml:1078",
     asserts=(
-        Refusal(r".* columns", "specs/ensembles.yaml:1092"),
-        Refusal(r"n\-grams of .* to .* items", "specs/ensembles.yaml:1093"),
-        Refusal(r".* skipped", "specs/ensembles.yaml:1094"),
+        Refusal(r".* columns", "specs/ensembles.yaml:1091"),
+        Refusal(r"n\-grams of .* to .* items", "specs/ensembles.yaml:1092"),
+        Refusal(r".* skipped", "specs/ensembles.yaml:1093"),
     ),
-    reference_source="specs/ensembles.yaml:1124",
+    reference_source="specs/ensembles.yaml:1123",
     stepped=True,
 )

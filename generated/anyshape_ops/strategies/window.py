@@ -231,7 +231,7 @@ def folded(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: A
     return y[slice(None), slice(None), *[slice(pads[i], pads[i] + n) for i, n in enumerate(image)]]
 
 
-# specs/window.yaml:421
+# specs/window.yaml:425
 def conv_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -256,7 +256,7 @@ def conv_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:431
+# specs/window.yaml:435
 def conv_reference(
     x: Any, w: Any, bias: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, groups: Any
 ) -> Any:
@@ -276,109 +276,109 @@ CONV = Property(
             {},
             {"y": Given((1, 3, 3, 3))},
             None,
-            "specs/window.yaml:456",
+            "specs/window.yaml:460",
         ),
         Example(
             {"x": Given((2, 4, 5)), "w": Given((2, 2, 2)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0)},
             {"y": Given((2, 2, 3))},
             None,
-            "specs/window.yaml:457",
+            "specs/window.yaml:461",
         ),
         Example(
             {"x": Given((1, 1, 5, 4, 3)), "w": Given((1, 1, 2, 2, 2))},
             {"dilations": (2, 1, 1)},
             {"y": Given((1, 1, 3, 3, 2))},
             None,
-            "specs/window.yaml:458",
+            "specs/window.yaml:462",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:459",
+            "specs/window.yaml:463",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:460",
+            "specs/window.yaml:464",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:461",
+            "specs/window.yaml:465",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:462",
+            "specs/window.yaml:466",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:463"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:467"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:464",
+            "specs/window.yaml:468",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:465",
+            "specs/window.yaml:469",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:466",
+            "specs/window.yaml:470",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:467"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:471"),
         Example(
-            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:468"
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:472"
         ),
         Example(
             {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:469",
+            "specs/window.yaml:473",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:470"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:474"
         ),
         Example(
             {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
             {},
             {"y": Given(value=(((21.5, 42.5),),))},
             None,
-            "specs/window.yaml:471",
+            "specs/window.yaml:475",
         ),
         Example(
             {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),))},
             {"pads": (1, 0), "strides": (2,)},
             {"y": Given(value=(((10, 42),),))},
             None,
-            "specs/window.yaml:472",
+            "specs/window.yaml:476",
         ),
         Example(
             {"x": Given(value=(((1, 2, 4),),)), "w": Given(value=(((1, 10),),))},
             {"dilations": (2,)},
             {"y": Given(value=(((41,),),))},
             None,
-            "specs/window.yaml:473",
+            "specs/window.yaml:477",
         ),
     ),
-    "specs/window.yaml:421",
+    "specs/window.yaml:425",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:189"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:190"),
@@ -387,11 +387,11 @@ CONV = Property(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:193"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:196"),
     ),
-    reference_source="specs/window.yaml:431",
+    reference_source="specs/window.yaml:435",
 )
 
 
-# specs/window.yaml:475
+# specs/window.yaml:479
 def max_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -417,7 +417,7 @@ def max_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:491
+# specs/window.yaml:495
 def max_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, column_major: Any
 ) -> Any:
@@ -434,90 +434,90 @@ MAX_POOL = Property(
             {"kernel": (3, 2)},
             {"y": Given((1, 2, 3, 5)), "indices": Given((1, 2, 3, 5))},
             None,
-            "specs/window.yaml:496",
+            "specs/window.yaml:500",
         ),
         Example(
             {"x": Given((1, 2, 5, 6))},
             {"kernel": (3, 3), "pads": (1, 1, 1, 1), "column_major": True},
             {"y": Given((1, 2, 5, 6)), "indices": Given((1, 2, 5, 6))},
             None,
-            "specs/window.yaml:497",
+            "specs/window.yaml:501",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:498",
+            "specs/window.yaml:502",
         ),
         Example(
             {"x": Given(value=(((1, 3, 2),),))},
             {"kernel": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given(value=(((3, 3, 2),),)), "indices": Given(value=(((1, 1, 2),),))},
             None,
-            "specs/window.yaml:499",
+            "specs/window.yaml:503",
         ),
         Example(
             {"x": Given(value=(((1, 3, 2),),))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given(value=(((1, 3, 3),),)), "indices": Given(value=(((0, 1, 1),),))},
             None,
-            "specs/window.yaml:500",
+            "specs/window.yaml:504",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:501",
+            "specs/window.yaml:505",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:502"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:506"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:503",
+            "specs/window.yaml:507",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:504",
+            "specs/window.yaml:508",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:505",
+            "specs/window.yaml:509",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:506"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:510"),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:507",
+            "specs/window.yaml:511",
         ),
         Example(
             {"x": Given(value=((((1, 2), (3, 4)),),))},
             {"kernel": (1, 1)},
             {"y": Given(value=((((1, 2), (3, 4)),),)), "indices": Given(value=((((0, 1), (2, 3)),),))},
             None,
-            "specs/window.yaml:508",
+            "specs/window.yaml:512",
         ),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:509"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:513"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:510",
+            "specs/window.yaml:514",
         ),
     ),
-    "specs/window.yaml:475",
+    "specs/window.yaml:479",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:170"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:171"),
@@ -525,11 +525,11 @@ MAX_POOL = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:173"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:176"),
     ),
-    reference_source="specs/window.yaml:491",
+    reference_source="specs/window.yaml:495",
 )
 
 
-# specs/window.yaml:512
+# specs/window.yaml:516
 def average_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -555,7 +555,7 @@ def average_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:526
+# specs/window.yaml:530
 def average_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, count_include_pad: Any
 ) -> Any:
@@ -586,90 +586,90 @@ AVERAGE_POOL = Property(
     average_pool_reference,
     (
         Example(
-            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:532"
+            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:536"
         ),
         Example(
             {"x": Given((1, 2, 5))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 1)},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/window.yaml:533",
+            "specs/window.yaml:537",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:534",
+            "specs/window.yaml:538",
         ),
         Example(
             {"x": Given((1, 1, 7))},
             {"kernel": (3,), "strides": (2,), "dilations": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 4))},
             None,
-            "specs/window.yaml:535",
+            "specs/window.yaml:539",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:536",
+            "specs/window.yaml:540",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:537",
+            "specs/window.yaml:541",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:538"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:542"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:539",
+            "specs/window.yaml:543",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:540",
+            "specs/window.yaml:544",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:541",
+            "specs/window.yaml:545",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:542"),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:543"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:546"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:547"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:544",
+            "specs/window.yaml:548",
         ),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:545",
+            "specs/window.yaml:549",
         ),
         Example(
             {"x": Given(value=(((2.0, 4.0),),))},
             {"kernel": (2,), "pads": (1, 0)},
             {"y": Given(value=(((2.0, 3.0),),))},
             None,
-            "specs/window.yaml:546",
+            "specs/window.yaml:550",
         ),
     ),
-    "specs/window.yaml:512",
+    "specs/window.yaml:516",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:170"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:171"),
@@ -677,11 +677,11 @@ AVERAGE_POOL = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:173"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:176"),
     ),
-    reference_source="specs/window.yaml:526",
+    reference_source="specs/window.yaml:530",
 )
 
 
-# specs/window.yaml:548
+# specs/window.yaml:552
 def lp_pool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -707,7 +707,7 @@ def lp_pool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:559
+# specs/window.yaml:563
 def lp_pool_reference(
     x: Any, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, ceil_mode: Any, p: Any
 ) -> Any:
@@ -723,104 +723,104 @@ LP_POOL = Property(
     lp_pool_reference,
     (
         Example(
-            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:565"
+            {"x": Given((1, 2, 5, 6))}, {"kernel": (3, 2)}, {"y": Given((1, 2, 3, 5))}, None, "specs/window.yaml:569"
         ),
         Example(
             {"x": Given((1, 2, 5))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 1), "p": 1.0},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/window.yaml:566",
+            "specs/window.yaml:570",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (3,), "strides": (2,), "ceil_mode": True, "p": 3.0},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:567",
+            "specs/window.yaml:571",
         ),
         Example(
             {"x": Given((1, 1, 7))},
             {"kernel": (3,), "strides": (2,), "dilations": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 4))},
             None,
-            "specs/window.yaml:568",
+            "specs/window.yaml:572",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:569",
+            "specs/window.yaml:573",
         ),
         Example(
             {"x": Given((1, 1, 6))},
             {"kernel": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 5))},
             None,
-            "specs/window.yaml:570",
+            "specs/window.yaml:574",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:571"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (0,)}, {}, "at least one tap", "specs/window.yaml:575"),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:572",
+            "specs/window.yaml:576",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (1,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:573",
+            "specs/window.yaml:577",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"kernel": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:574",
+            "specs/window.yaml:578",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:575"),
-        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:576"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (3,)}, {}, "is larger than", "specs/window.yaml:579"),
+        Example({"x": Given((1, 1, 3))}, {"kernel": (3,)}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:580"),
         Example(
             {"x": Given((1, 1, 1))},
             {"kernel": (3,), "pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:577",
+            "specs/window.yaml:581",
         ),
         Example(
             {"x": Given((1, 1, 4))},
             {"kernel": (3,), "strides": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:578",
+            "specs/window.yaml:582",
         ),
         Example(
             {"x": Given(value=(((3.0, 4.0),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5.0,),),))},
             None,
-            "specs/window.yaml:579",
+            "specs/window.yaml:583",
         ),
-        Example({"x": Given((1, 1, 2))}, {"kernel": (1,), "p": 0.0}, {}, "p must be positive", "specs/window.yaml:580"),
+        Example({"x": Given((1, 1, 2))}, {"kernel": (1,), "p": 0.0}, {}, "p must be positive", "specs/window.yaml:584"),
     ),
-    "specs/window.yaml:548",
+    "specs/window.yaml:552",
     asserts=(
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:170"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:171"),
         Refusal(r"dilations must be positive, got .*", "specs/window.yaml:172"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:173"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:176"),
-        Refusal(r"p must be positive, got .*", "specs/window.yaml:555"),
+        Refusal(r"p must be positive, got .*", "specs/window.yaml:559"),
     ),
-    reference_source="specs/window.yaml:559",
+    reference_source="specs/window.yaml:563",
 )
 
 
-# specs/window.yaml:582
+# specs/window.yaml:586
 def tile_windows_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -839,7 +839,7 @@ def tile_windows_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:600
+# specs/window.yaml:604
 def tile_windows_reference(x: Any, t: Any, groups: Any, step: Any, first: Any, count: Any) -> Any:
     return tiles(x, t, groups, step, first, count)
 
@@ -854,65 +854,72 @@ TILE_WINDOWS = Property(
             {"step": 2, "first": (0, 0), "count": (2, 2)},
             {"y": Given((1, 2, 4, 4, 1, 2, 2))},
             None,
-            "specs/window.yaml:602",
+            "specs/window.yaml:606",
         ),
         Example(
             {"x": Given((2, 4, 5, 3)), "t": Given((4, 3))},
             {"groups": 2, "step": 2, "first": (1, 1), "count": (3, 2)},
             {"y": Given((2, 2, 4, 4, 2, 3, 2))},
             None,
-            "specs/window.yaml:603",
+            "specs/window.yaml:607",
         ),
         Example(
             {"x": Given(value=((((1, 2), (3, 4)),),)), "t": Given(value=((1, 1),))},
             {"step": 1, "first": (1, 0), "count": (2, 1)},
             {"y": Given(value=(((((((3,), (10,)),),),),),))},
             None,
-            "specs/window.yaml:604",
+            "specs/window.yaml:608",
+        ),
+        Example(
+            {"x": Given((1, 1, 2, 2)), "t": Given((1, 1))},
+            {"step": 1, "first": (0, 0), "count": (0, 1)},
+            {"y": Given((1, 1, 1, 1, 1, 0, 1))},
+            None,
+            "specs/window.yaml:609",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "t": Given((1, 1))},
             {"groups": -1, "step": 1, "first": (0, 0), "count": (1, 1)},
             {},
             "at least one group",
-            "specs/window.yaml:605",
+            "specs/window.yaml:610",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "t": Given((1, 1))},
             {"step": 0, "first": (0, 0), "count": (1, 1)},
             {},
             "the step must be positive",
-            "specs/window.yaml:606",
+            "specs/window.yaml:611",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "t": Given((1, 1))},
             {"step": 1, "first": (-1, 0), "count": (1, 1)},
             {},
             "the first window",
-            "specs/window.yaml:607",
+            "specs/window.yaml:612",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "t": Given((1, 1))},
             {"step": 1, "first": (0, 0), "count": (-1, 1)},
             {},
             "the numbers of windows",
-            "specs/window.yaml:608",
+            "specs/window.yaml:613",
         ),
     ),
-    "specs/window.yaml:582",
+    "specs/window.yaml:586",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:593"),
-        Refusal(r"the step must be positive, got .*", "specs/window.yaml:594"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:597"),
+        Refusal(r"the step must be positive, got .*", "specs/window.yaml:598"),
         Refusal(
-            r"the first window must begin in the picture or before it, got .* elements before", "specs/window.yaml:595"
+            r"the first window must begin in the picture or before it, got .* elements before", "specs/window.yaml:599"
         ),
-        Refusal(r"the numbers of windows must not be negative, got .*", "specs/window.yaml:596"),
+        Refusal(r"the numbers of windows must not be negative, got .*", "specs/window.yaml:600"),
     ),
-    reference_source="specs/window.yaml:600",
+    reference_source="specs/window.yaml:604",
 )
 
 
-# specs/window.yaml:610
+# specs/window.yaml:615
 def tile_weights_case(d: Draw) -> Case:
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
     groups = 1 if groups_given is None else groups_given
@@ -923,7 +930,7 @@ def tile_weights_case(d: Draw) -> Case:
     return Case({"w": Vec((groups * m, c, v, v)), "t": Vec((u, v))}, {"groups": groups_given})
 
 
-# specs/window.yaml:620
+# specs/window.yaml:625
 def tile_weights_reference(w: Any, t: Any, groups: Any) -> Any:
     return np.einsum("hmcqr,iq,jr->ijhmc", np.reshape(w, (groups, w.shape[0] // groups, *w.shape[1:])), t, t)
 
@@ -938,30 +945,30 @@ TILE_WEIGHTS = Property(
             {"groups": 2},
             {"y": Given((4, 4, 2, 2, 2))},
             None,
-            "specs/window.yaml:622",
+            "specs/window.yaml:627",
         ),
         Example(
             {"w": Given(value=((((1, 2), (3, 4)),),)), "t": Given(value=((1, 1), (1, 0)))},
             {},
             {"y": Given(value=(((((10,),),), (((4,),),)), ((((3,),),), (((1,),),))))},
             None,
-            "specs/window.yaml:623",
+            "specs/window.yaml:628",
         ),
         Example(
             {"w": Given((1, 1, 2, 2)), "t": Given((1, 2))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:624",
+            "specs/window.yaml:629",
         ),
     ),
-    "specs/window.yaml:610",
-    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:618"),),
-    reference_source="specs/window.yaml:620",
+    "specs/window.yaml:615",
+    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:623"),),
+    reference_source="specs/window.yaml:625",
 )
 
 
-# specs/window.yaml:626
+# specs/window.yaml:631
 def tile_products_case(d: Draw) -> Case:
     u = d.dim("u")
     v = d.dim("v")
@@ -974,7 +981,7 @@ def tile_products_case(d: Draw) -> Case:
     return Case({"w": Vec((u, v, groups, m, c)), "x": Vec((groups, c, u, v, b, p, q))}, {})
 
 
-# specs/window.yaml:632
+# specs/window.yaml:637
 def tile_products_reference(w: Any, x: Any) -> Any:
     return np.einsum("ijhmc,hcijnpq->hmijnpq", w, x)
 
@@ -989,22 +996,22 @@ TILE_PRODUCTS = Property(
             {},
             {"y": Given((1, 3, 2, 2, 1, 2, 3))},
             None,
-            "specs/window.yaml:634",
+            "specs/window.yaml:639",
         ),
         Example(
             {"w": Given(value=(((((2, 3),),),),)), "x": Given(value=(((((((1, 2),),),),), (((((10, 20),),),),)),))},
             {},
             {"y": Given(value=(((((((32, 64),),),),),),))},
             None,
-            "specs/window.yaml:635",
+            "specs/window.yaml:640",
         ),
     ),
-    "specs/window.yaml:626",
-    reference_source="specs/window.yaml:632",
+    "specs/window.yaml:631",
+    reference_source="specs/window.yaml:637",
 )
 
 
-# specs/window.yaml:637
+# specs/window.yaml:642
 def tile_results_case(d: Draw) -> Case:
     rule = Rule("tile_results")
     groups = d.dim("groups")
@@ -1031,7 +1038,7 @@ def tile_results_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:651
+# specs/window.yaml:656
 def tile_results_reference(x: Any, t: Any, bias: Any, height: Any, width: Any) -> Any:
     return untiled(x, t, bias, height, width)
 
@@ -1046,40 +1053,54 @@ TILE_RESULTS = Property(
             {"height": 3, "width": 4},
             {"y": Given((2, 3, 3, 4))},
             None,
-            "specs/window.yaml:653",
+            "specs/window.yaml:658",
         ),
         Example(
             {"x": Given(value=(((((((1, 2),),),),),),)), "t": Given(value=((1,), (3,)))},
             {"height": 2, "width": 3},
             {"y": Given(value=((((1, 3, 2), (3, 9, 6)),),))},
             None,
-            "specs/window.yaml:654",
+            "specs/window.yaml:659",
+        ),
+        Example(
+            {"x": Given((1, 1, 1, 1, 1, 1, 1)), "t": Given((2, 1))},
+            {"height": 0, "width": 1},
+            {"y": Given((1, 1, 0, 1))},
+            None,
+            "specs/window.yaml:660",
+        ),
+        Example(
+            {"x": Given((1, 1, 1, 1, 1, 1, 1)), "t": Given((2, 1))},
+            {"height": 1, "width": 0},
+            {"y": Given((1, 1, 1, 0))},
+            None,
+            "specs/window.yaml:661",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"height": 3, "width": 1},
             {},
             "are less than",
-            "specs/window.yaml:655",
+            "specs/window.yaml:662",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"height": -1, "width": 1},
             {},
             "must not be negative",
-            "specs/window.yaml:656",
+            "specs/window.yaml:663",
         ),
     ),
-    "specs/window.yaml:637",
+    "specs/window.yaml:642",
     asserts=(
-        Refusal(r"sizes must not be negative, got .* and .*", "specs/window.yaml:647"),
-        Refusal(r".* by .* tiles of .* are less than .* by .*", "specs/window.yaml:648"),
+        Refusal(r"sizes must not be negative, got .* and .*", "specs/window.yaml:652"),
+        Refusal(r".* by .* tiles of .* are less than .* by .*", "specs/window.yaml:653"),
     ),
-    reference_source="specs/window.yaml:651",
+    reference_source="specs/window.yaml:656",
 )
 
 
-# specs/window.yaml:658
+# specs/window.yaml:665
 def conv_by_2_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1173,7 +1194,7 @@ CONV_BY_2 = Property(
             {"x": Given((1, 1, 2, 3)), "w": Given((1, 1, 3, 3))}, {}, {}, "is larger than", "specs/window.yaml:230"
         ),
     ),
-    "specs/window.yaml:658",
+    "specs/window.yaml:665",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:210"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:211"),
@@ -1183,7 +1204,7 @@ CONV_BY_2 = Property(
 )
 
 
-# specs/window.yaml:670
+# specs/window.yaml:677
 def conv_by_4_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1277,7 +1298,7 @@ CONV_BY_4 = Property(
             {"x": Given((1, 1, 2, 3)), "w": Given((1, 1, 3, 3))}, {}, {}, "is larger than", "specs/window.yaml:230"
         ),
     ),
-    "specs/window.yaml:670",
+    "specs/window.yaml:677",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:210"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:211"),
@@ -1287,7 +1308,7 @@ CONV_BY_4 = Property(
 )
 
 
-# specs/window.yaml:685
+# specs/window.yaml:692
 def conv_of_2_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1367,7 +1388,7 @@ CONV_OF_2 = Property(
             {"x": Given((1, 0, 3, 3)), "w": Given((1, 0, 2, 2))},
             {"groups": -1},
             {},
-            "at least one group",
+            "a convolution has at least",
             "specs/window.yaml:259",
         ),
         Example(
@@ -1380,10 +1401,20 @@ CONV_OF_2 = Property(
         Example(
             {"x": Given((1, 1, 1, 3)), "w": Given((1, 1, 2, 2))}, {}, {}, "is larger than", "specs/window.yaml:261"
         ),
+        Example(
+            {"x": Given((1, 1, 3, 1)), "w": Given((1, 1, 2, 2))}, {}, {}, "is larger than", "specs/window.yaml:262"
+        ),
+        Example(
+            {"x": Given((1, 1, 1, 1)), "w": Given((1, 1, 2, 2))},
+            {"pads": (1, 1, 1, 1)},
+            {"y": Given((1, 1, 2, 2))},
+            None,
+            "specs/window.yaml:263",
+        ),
     ),
-    "specs/window.yaml:685",
+    "specs/window.yaml:692",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:242"),
+        Refusal(r"a convolution has at least one group, got .*", "specs/window.yaml:242"),
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:243"),
         Refusal(r"a window of 2 by 2 is larger than .* by .* and their pads", "specs/window.yaml:246"),
     ),
@@ -1391,7 +1422,7 @@ CONV_OF_2 = Property(
 )
 
 
-# specs/window.yaml:697
+# specs/window.yaml:704
 def conv_halved_by_2_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1408,7 +1439,7 @@ def conv_halved_by_2_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:281
+# specs/window.yaml:283
 def conv_halved_by_2_reference(x: Any, w: Any, bias: Any, pads: Any, auto_pad: Any, groups: Any) -> Any:
     return (
         convolution(windows(wide(x), [3, 3], [2, 2], [1, 1], pads, auto_pad, False, 0, 0), wide(w), groups)
@@ -1426,35 +1457,35 @@ CONV_HALVED_BY_2 = Property(
             {},
             {"y": Given((1, 3, 2, 3))},
             None,
-            "specs/window.yaml:284",
+            "specs/window.yaml:286",
         ),
         Example(
             {"x": Given((2, 4, 14, 9)), "w": Given((2, 2, 3, 3)), "bias": Given((2,))},
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((2, 2, 7, 5))},
             None,
-            "specs/window.yaml:285",
+            "specs/window.yaml:287",
         ),
         Example(
             {"x": Given((1, 1, 4, 3)), "w": Given((2, 1, 3, 3))},
             {"auto_pad": "SAME_UPPER"},
             {"y": Given((1, 2, 2, 2))},
             None,
-            "specs/window.yaml:286",
+            "specs/window.yaml:288",
         ),
         Example(
             {"x": Given((1, 1, 4, 3)), "w": Given((2, 1, 3, 3))},
             {"auto_pad": "SAME_LOWER"},
             {"y": Given((1, 2, 2, 2))},
             None,
-            "specs/window.yaml:287",
+            "specs/window.yaml:289",
         ),
         Example(
             {"x": Given((1, 1, 4, 3)), "w": Given((2, 1, 3, 3))},
             {"auto_pad": "VALID"},
             {"y": Given((1, 2, 1, 1))},
             None,
-            "specs/window.yaml:288",
+            "specs/window.yaml:290",
         ),
         Example(
             {
@@ -1465,37 +1496,47 @@ CONV_HALVED_BY_2 = Property(
             {},
             {"y": Given(value=((((10,),),),))},
             None,
-            "specs/window.yaml:289",
+            "specs/window.yaml:291",
         ),
         Example(
             {"x": Given((1, 0, 3, 3)), "w": Given((1, 0, 3, 3))},
             {"groups": -1},
             {},
-            "at least one group",
-            "specs/window.yaml:291",
+            "a convolution has at least",
+            "specs/window.yaml:293",
         ),
         Example(
             {"x": Given((1, 1, 3, 3)), "w": Given((1, 1, 3, 3))},
             {"pads": (-1, 1, 1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:292",
+            "specs/window.yaml:294",
         ),
         Example(
-            {"x": Given((1, 1, 2, 3)), "w": Given((1, 1, 3, 3))}, {}, {}, "is larger than", "specs/window.yaml:293"
+            {"x": Given((1, 1, 2, 3)), "w": Given((1, 1, 3, 3))}, {}, {}, "is larger than", "specs/window.yaml:295"
+        ),
+        Example(
+            {"x": Given((1, 1, 3, 2)), "w": Given((1, 1, 3, 3))}, {}, {}, "is larger than", "specs/window.yaml:296"
+        ),
+        Example(
+            {"x": Given((1, 1, 2, 2)), "w": Given((1, 1, 3, 3))},
+            {"pads": (1, 1, 1, 1)},
+            {"y": Given((1, 1, 1, 1))},
+            None,
+            "specs/window.yaml:297",
         ),
     ),
-    "specs/window.yaml:697",
+    "specs/window.yaml:704",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:273"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:274"),
-        Refusal(r"a window of 3 by 3 is larger than .* by .* and their pads", "specs/window.yaml:277"),
+        Refusal(r"a convolution has at least one group, got .*", "specs/window.yaml:275"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:276"),
+        Refusal(r"a window of 3 by 3 is larger than .* by .* and their pads", "specs/window.yaml:279"),
     ),
-    reference_source="specs/window.yaml:281",
+    reference_source="specs/window.yaml:283",
 )
 
 
-# specs/window.yaml:709
+# specs/window.yaml:716
 def run_windows_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1513,7 +1554,7 @@ def run_windows_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:725
+# specs/window.yaml:732
 def run_windows_reference(x: Any, t: Any, groups: Any, step: Any, first: Any, count: Any) -> Any:
     return runs(x, t, groups, step, first, count)
 
@@ -1528,79 +1569,79 @@ RUN_WINDOWS = Property(
             {"step": 2, "first": 0, "count": 2},
             {"y": Given((1, 2, 4, 1, 2))},
             None,
-            "specs/window.yaml:727",
+            "specs/window.yaml:734",
         ),
         Example(
             {"x": Given((2, 4, 5)), "t": Given((4, 3))},
             {"groups": 2, "step": 2, "first": 1, "count": 3},
             {"y": Given((2, 2, 4, 2, 3))},
             None,
-            "specs/window.yaml:728",
+            "specs/window.yaml:735",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "t": Given(value=((1, 10),))},
             {"step": 1, "first": 1, "count": 3},
             {"y": Given(value=(((((10, 21, 2),),),),))},
             None,
-            "specs/window.yaml:729",
+            "specs/window.yaml:736",
         ),
         Example(
             {"x": Given((1, 1, 2)), "t": Given((1, 1))},
             {"step": 1, "first": 0, "count": 0},
             {"y": Given((1, 1, 1, 1, 0))},
             None,
-            "specs/window.yaml:730",
+            "specs/window.yaml:737",
         ),
         Example(
             {"x": Given((0, 0, 0)), "t": Given((0, 0))},
             {"step": 1, "first": 0, "count": 1},
             {"y": Given((1, 0, 0, 0, 1))},
             None,
-            "specs/window.yaml:731",
+            "specs/window.yaml:738",
         ),
         Example(
             {"x": Given((1, 1, 2)), "t": Given((1, 1))},
             {"groups": -1, "step": 1, "first": 0, "count": 1},
             {},
             "at least one group",
-            "specs/window.yaml:732",
+            "specs/window.yaml:739",
         ),
         Example(
             {"x": Given((1, 1, 2)), "t": Given((1, 1))},
             {"step": 0, "first": 0, "count": 1},
             {},
             "the step must be positive",
-            "specs/window.yaml:733",
+            "specs/window.yaml:740",
         ),
         Example(
             {"x": Given((1, 1, 2)), "t": Given((1, 1))},
             {"step": 1, "first": -1, "count": 1},
             {},
             "the first window",
-            "specs/window.yaml:734",
+            "specs/window.yaml:741",
         ),
         Example(
             {"x": Given((1, 1, 2)), "t": Given((1, 1))},
             {"step": 1, "first": 0, "count": -1},
             {},
             "the number of windows",
-            "specs/window.yaml:735",
+            "specs/window.yaml:742",
         ),
     ),
-    "specs/window.yaml:709",
+    "specs/window.yaml:716",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:720"),
-        Refusal(r"the step must be positive, got .*", "specs/window.yaml:721"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:727"),
+        Refusal(r"the step must be positive, got .*", "specs/window.yaml:728"),
         Refusal(
-            r"the first window must begin in the row or before it, got .* elements before", "specs/window.yaml:722"
+            r"the first window must begin in the row or before it, got .* elements before", "specs/window.yaml:729"
         ),
-        Refusal(r"the number of windows must not be negative, got .*", "specs/window.yaml:723"),
+        Refusal(r"the number of windows must not be negative, got .*", "specs/window.yaml:730"),
     ),
-    reference_source="specs/window.yaml:725",
+    reference_source="specs/window.yaml:732",
 )
 
 
-# specs/window.yaml:737
+# specs/window.yaml:744
 def run_weights_case(d: Draw) -> Case:
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
     groups = 1 if groups_given is None else groups_given
@@ -1611,7 +1652,7 @@ def run_weights_case(d: Draw) -> Case:
     return Case({"w": Vec((groups * m, c, v)), "t": Vec((u, v))}, {"groups": groups_given})
 
 
-# specs/window.yaml:747
+# specs/window.yaml:754
 def run_weights_reference(w: Any, t: Any, groups: Any) -> Any:
     return np.einsum("hmcq,iq->ihmc", np.reshape(w, (groups, w.shape[0] // groups, *w.shape[1:])), t)
 
@@ -1626,30 +1667,30 @@ RUN_WEIGHTS = Property(
             {"groups": 2},
             {"y": Given((4, 2, 2, 2))},
             None,
-            "specs/window.yaml:749",
+            "specs/window.yaml:756",
         ),
         Example(
             {"w": Given(value=(((1, 2),),)), "t": Given(value=((1, 1), (1, 0)))},
             {},
             {"y": Given(value=((((3,),),), (((1,),),)))},
             None,
-            "specs/window.yaml:750",
+            "specs/window.yaml:757",
         ),
         Example(
             {"w": Given((1, 1, 2)), "t": Given((1, 2))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:751",
+            "specs/window.yaml:758",
         ),
     ),
-    "specs/window.yaml:737",
-    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:745"),),
-    reference_source="specs/window.yaml:747",
+    "specs/window.yaml:744",
+    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:752"),),
+    reference_source="specs/window.yaml:754",
 )
 
 
-# specs/window.yaml:753
+# specs/window.yaml:760
 def run_products_case(d: Draw) -> Case:
     u = d.dim("u")
     groups = d.dim("groups")
@@ -1660,7 +1701,7 @@ def run_products_case(d: Draw) -> Case:
     return Case({"w": Vec((u, groups, m, c)), "x": Vec((groups, c, u, b, p))}, {})
 
 
-# specs/window.yaml:759
+# specs/window.yaml:766
 def run_products_reference(w: Any, x: Any) -> Any:
     return np.einsum("ihmc,hcinp->hminp", w, x)
 
@@ -1675,22 +1716,22 @@ RUN_PRODUCTS = Property(
             {},
             {"y": Given((1, 3, 2, 1, 3))},
             None,
-            "specs/window.yaml:761",
+            "specs/window.yaml:768",
         ),
         Example(
             {"w": Given(value=((((2, 3),),),)), "x": Given(value=(((((1, 2),),), (((10, 20),),)),))},
             {},
             {"y": Given(value=(((((32, 64),),),),))},
             None,
-            "specs/window.yaml:762",
+            "specs/window.yaml:769",
         ),
     ),
-    "specs/window.yaml:753",
-    reference_source="specs/window.yaml:759",
+    "specs/window.yaml:760",
+    reference_source="specs/window.yaml:766",
 )
 
 
-# specs/window.yaml:764
+# specs/window.yaml:771
 def run_results_case(d: Draw) -> Case:
     rule = Rule("run_results")
     groups = d.dim("groups")
@@ -1714,7 +1755,7 @@ def run_results_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:775
+# specs/window.yaml:782
 def run_results_reference(x: Any, t: Any, bias: Any, length: Any) -> Any:
     return unrun(x, t, bias, length)
 
@@ -1729,54 +1770,54 @@ RUN_RESULTS = Property(
             {"length": 3},
             {"y": Given((2, 3, 3))},
             None,
-            "specs/window.yaml:777",
+            "specs/window.yaml:784",
         ),
         Example(
             {"x": Given(value=(((((1, 2),),),),)), "t": Given(value=((1,), (3,)))},
             {"length": 3},
             {"y": Given(value=(((1, 3, 2),),))},
             None,
-            "specs/window.yaml:778",
+            "specs/window.yaml:785",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"length": 0},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:779",
+            "specs/window.yaml:786",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"length": 2},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:780",
+            "specs/window.yaml:787",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"length": 3},
             {},
             "are less than",
-            "specs/window.yaml:781",
+            "specs/window.yaml:788",
         ),
         Example(
             {"x": Given((1, 1, 1, 1, 1)), "t": Given((2, 1))},
             {"length": -1},
             {},
             "must not be negative",
-            "specs/window.yaml:782",
+            "specs/window.yaml:789",
         ),
     ),
-    "specs/window.yaml:764",
+    "specs/window.yaml:771",
     asserts=(
-        Refusal(r"the length must not be negative, got .*", "specs/window.yaml:772"),
-        Refusal(r".* rows of .* are less than .*", "specs/window.yaml:773"),
+        Refusal(r"the length must not be negative, got .*", "specs/window.yaml:779"),
+        Refusal(r".* rows of .* are less than .*", "specs/window.yaml:780"),
     ),
-    reference_source="specs/window.yaml:775",
+    reference_source="specs/window.yaml:782",
 )
 
 
-# specs/window.yaml:784
+# specs/window.yaml:791
 def conv_run_by_2_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1792,7 +1833,7 @@ def conv_run_by_2_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:313
+# specs/window.yaml:317
 def conv_run_by_2_reference(x: Any, w: Any, bias: Any, pads: Any, auto_pad: Any, groups: Any) -> Any:
     return (
         convolution(windows(wide(x), [3], [1], [1], pads, auto_pad, False, 0, 0), wide(w), groups)
@@ -1810,73 +1851,73 @@ CONV_RUN_BY_2 = Property(
             {"pads": (1, 1)},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:316",
+            "specs/window.yaml:320",
         ),
         Example(
-            {"x": Given((1, 2, 5)), "w": Given((3, 2, 3))}, {}, {"y": Given((1, 3, 3))}, None, "specs/window.yaml:317"
+            {"x": Given((1, 2, 5)), "w": Given((3, 2, 3))}, {}, {"y": Given((1, 3, 3))}, None, "specs/window.yaml:321"
         ),
         Example(
             {"x": Given((2, 4, 9)), "w": Given((2, 2, 3)), "bias": Given((2,))},
             {"groups": 2, "pads": (1, 1)},
             {"y": Given((2, 2, 9))},
             None,
-            "specs/window.yaml:318",
+            "specs/window.yaml:322",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 3))},
             {"auto_pad": "SAME_UPPER"},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:319",
+            "specs/window.yaml:323",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 3))},
             {"auto_pad": "SAME_LOWER"},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:320",
+            "specs/window.yaml:324",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 3))},
             {"auto_pad": "VALID"},
             {"y": Given((1, 2, 2))},
             None,
-            "specs/window.yaml:321",
+            "specs/window.yaml:325",
         ),
         Example(
             {"x": Given(value=(((1, 2, 1),),)), "w": Given(value=(((1, 1, 0),),)), "bias": Given(value=(1,))},
             {},
             {"y": Given(value=(((4,),),))},
             None,
-            "specs/window.yaml:322",
+            "specs/window.yaml:326",
         ),
         Example(
             {"x": Given((1, 0, 3)), "w": Given((1, 0, 3))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:323",
+            "specs/window.yaml:327",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:324",
+            "specs/window.yaml:328",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:325"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:329"),
     ),
-    "specs/window.yaml:784",
+    "specs/window.yaml:791",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:305"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:306"),
-        Refusal(r"a window of 3 is larger than .* and its pads", "specs/window.yaml:309"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:309"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:310"),
+        Refusal(r"a window of 3 is larger than .* and its pads", "specs/window.yaml:313"),
     ),
-    reference_source="specs/window.yaml:313",
+    reference_source="specs/window.yaml:317",
 )
 
 
-# specs/window.yaml:796
+# specs/window.yaml:803
 def conv_run_by_4_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1892,7 +1933,7 @@ def conv_run_by_4_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:313
+# specs/window.yaml:317
 def conv_run_by_4_reference(x: Any, w: Any, bias: Any, pads: Any, auto_pad: Any, groups: Any) -> Any:
     return (
         convolution(windows(wide(x), [3], [1], [1], pads, auto_pad, False, 0, 0), wide(w), groups)
@@ -1910,73 +1951,73 @@ CONV_RUN_BY_4 = Property(
             {"pads": (1, 1)},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:316",
+            "specs/window.yaml:320",
         ),
         Example(
-            {"x": Given((1, 2, 5)), "w": Given((3, 2, 3))}, {}, {"y": Given((1, 3, 3))}, None, "specs/window.yaml:317"
+            {"x": Given((1, 2, 5)), "w": Given((3, 2, 3))}, {}, {"y": Given((1, 3, 3))}, None, "specs/window.yaml:321"
         ),
         Example(
             {"x": Given((2, 4, 9)), "w": Given((2, 2, 3)), "bias": Given((2,))},
             {"groups": 2, "pads": (1, 1)},
             {"y": Given((2, 2, 9))},
             None,
-            "specs/window.yaml:318",
+            "specs/window.yaml:322",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 3))},
             {"auto_pad": "SAME_UPPER"},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:319",
+            "specs/window.yaml:323",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 3))},
             {"auto_pad": "SAME_LOWER"},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:320",
+            "specs/window.yaml:324",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 3))},
             {"auto_pad": "VALID"},
             {"y": Given((1, 2, 2))},
             None,
-            "specs/window.yaml:321",
+            "specs/window.yaml:325",
         ),
         Example(
             {"x": Given(value=(((1, 2, 1),),)), "w": Given(value=(((1, 1, 0),),)), "bias": Given(value=(1,))},
             {},
             {"y": Given(value=(((4,),),))},
             None,
-            "specs/window.yaml:322",
+            "specs/window.yaml:326",
         ),
         Example(
             {"x": Given((1, 0, 3)), "w": Given((1, 0, 3))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:323",
+            "specs/window.yaml:327",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:324",
+            "specs/window.yaml:328",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:325"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:329"),
     ),
-    "specs/window.yaml:796",
+    "specs/window.yaml:803",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:305"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:306"),
-        Refusal(r"a window of 3 is larger than .* and its pads", "specs/window.yaml:309"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:309"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:310"),
+        Refusal(r"a window of 3 is larger than .* and its pads", "specs/window.yaml:313"),
     ),
-    reference_source="specs/window.yaml:313",
+    reference_source="specs/window.yaml:317",
 )
 
 
-# specs/window.yaml:811
+# specs/window.yaml:818
 def conv_run_of_2_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -1992,7 +2033,7 @@ def conv_run_of_2_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:345
+# specs/window.yaml:349
 def conv_run_of_2_reference(x: Any, w: Any, bias: Any, pads: Any, auto_pad: Any, groups: Any) -> Any:
     return (
         convolution(windows(wide(x), [2], [1], [1], pads, auto_pad, False, 0, 0), wide(w), groups)
@@ -2010,73 +2051,73 @@ CONV_RUN_OF_2 = Property(
             {"pads": (1, 1)},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:348",
+            "specs/window.yaml:352",
         ),
         Example(
-            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:349"
+            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:353"
         ),
         Example(
             {"x": Given((2, 4, 9)), "w": Given((2, 2, 2)), "bias": Given((2,))},
             {"groups": 2, "pads": (1, 1)},
             {"y": Given((2, 2, 10))},
             None,
-            "specs/window.yaml:350",
+            "specs/window.yaml:354",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 2))},
             {"auto_pad": "SAME_UPPER"},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:351",
+            "specs/window.yaml:355",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 2))},
             {"auto_pad": "SAME_LOWER"},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:352",
+            "specs/window.yaml:356",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 2))},
             {"auto_pad": "VALID"},
             {"y": Given((1, 2, 3))},
             None,
-            "specs/window.yaml:353",
+            "specs/window.yaml:357",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 4),),)), "bias": Given(value=(1,))},
             {},
             {"y": Given(value=(((10,),),))},
             None,
-            "specs/window.yaml:354",
+            "specs/window.yaml:358",
         ),
         Example(
             {"x": Given((1, 0, 3)), "w": Given((1, 0, 2))},
             {"groups": -1},
             {},
-            "at least one group",
-            "specs/window.yaml:355",
+            "a convolution has at least",
+            "specs/window.yaml:359",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:356",
+            "specs/window.yaml:360",
         ),
-        Example({"x": Given((1, 1, 1)), "w": Given((1, 1, 2))}, {}, {}, "is larger than", "specs/window.yaml:357"),
+        Example({"x": Given((1, 1, 1)), "w": Given((1, 1, 2))}, {}, {}, "is larger than", "specs/window.yaml:361"),
     ),
-    "specs/window.yaml:811",
+    "specs/window.yaml:818",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:337"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:338"),
-        Refusal(r"a window of 2 is larger than .* and its pads", "specs/window.yaml:341"),
+        Refusal(r"a convolution has at least one group, got .*", "specs/window.yaml:341"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:342"),
+        Refusal(r"a window of 2 is larger than .* and its pads", "specs/window.yaml:345"),
     ),
-    reference_source="specs/window.yaml:345",
+    reference_source="specs/window.yaml:349",
 )
 
 
-# specs/window.yaml:823
+# specs/window.yaml:830
 def conv_run_halved_by_3_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -2092,7 +2133,7 @@ def conv_run_halved_by_3_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:377
+# specs/window.yaml:381
 def conv_run_halved_by_3_reference(x: Any, w: Any, bias: Any, pads: Any, auto_pad: Any, groups: Any) -> Any:
     return (
         convolution(windows(wide(x), [3], [2], [1], pads, auto_pad, False, 0, 0), wide(w), groups)
@@ -2110,73 +2151,73 @@ CONV_RUN_HALVED_BY_3 = Property(
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:380",
+            "specs/window.yaml:384",
         ),
         Example(
-            {"x": Given((1, 2, 5)), "w": Given((3, 2, 3))}, {}, {"y": Given((1, 3, 2))}, None, "specs/window.yaml:381"
+            {"x": Given((1, 2, 5)), "w": Given((3, 2, 3))}, {}, {"y": Given((1, 3, 2))}, None, "specs/window.yaml:385"
         ),
         Example(
             {"x": Given((2, 4, 23)), "w": Given((2, 2, 3)), "bias": Given((2,))},
             {"groups": 2, "pads": (1, 1)},
             {"y": Given((2, 2, 12))},
             None,
-            "specs/window.yaml:382",
+            "specs/window.yaml:386",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 3))},
             {"auto_pad": "SAME_UPPER"},
             {"y": Given((1, 2, 2))},
             None,
-            "specs/window.yaml:383",
+            "specs/window.yaml:387",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 3))},
             {"auto_pad": "SAME_LOWER"},
             {"y": Given((1, 2, 2))},
             None,
-            "specs/window.yaml:384",
+            "specs/window.yaml:388",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 3))},
             {"auto_pad": "VALID"},
             {"y": Given((1, 2, 1))},
             None,
-            "specs/window.yaml:385",
+            "specs/window.yaml:389",
         ),
         Example(
             {"x": Given(value=(((1, 2, 1),),)), "w": Given(value=(((1, 1, 0),),)), "bias": Given(value=(1,))},
             {},
             {"y": Given(value=(((4,),),))},
             None,
-            "specs/window.yaml:386",
+            "specs/window.yaml:390",
         ),
         Example(
             {"x": Given((1, 0, 3)), "w": Given((1, 0, 3))},
             {"groups": -1},
             {},
-            "at least one group",
-            "specs/window.yaml:387",
+            "a convolution has at least",
+            "specs/window.yaml:391",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:388",
+            "specs/window.yaml:392",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:389"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:393"),
     ),
-    "specs/window.yaml:823",
+    "specs/window.yaml:830",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:369"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:370"),
-        Refusal(r"a window of 3 is larger than .* and its pads", "specs/window.yaml:373"),
+        Refusal(r"a convolution has at least one group, got .*", "specs/window.yaml:373"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:374"),
+        Refusal(r"a window of 3 is larger than .* and its pads", "specs/window.yaml:377"),
     ),
-    reference_source="specs/window.yaml:377",
+    reference_source="specs/window.yaml:381",
 )
 
 
-# specs/window.yaml:836
+# specs/window.yaml:843
 def conv_run_of_5_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -2192,7 +2233,7 @@ def conv_run_of_5_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:855
+# specs/window.yaml:862
 def conv_run_of_5_reference(x: Any, w: Any, bias: Any, pads: Any, auto_pad: Any, groups: Any) -> Any:
     return (
         convolution(windows(wide(x), [5], [1], [1], pads, auto_pad, False, 0, 0), wide(w), groups)
@@ -2210,38 +2251,38 @@ CONV_RUN_OF_5 = Property(
             {"pads": (2, 2)},
             {"y": Given((1, 1, 4))},
             None,
-            "specs/window.yaml:858",
+            "specs/window.yaml:865",
         ),
         Example(
-            {"x": Given((1, 2, 7)), "w": Given((3, 2, 5))}, {}, {"y": Given((1, 3, 3))}, None, "specs/window.yaml:859"
+            {"x": Given((1, 2, 7)), "w": Given((3, 2, 5))}, {}, {"y": Given((1, 3, 3))}, None, "specs/window.yaml:866"
         ),
         Example(
             {"x": Given((2, 4, 9)), "w": Given((2, 2, 5)), "bias": Given((2,))},
             {"groups": 2, "pads": (2, 2)},
             {"y": Given((2, 2, 9))},
             None,
-            "specs/window.yaml:860",
+            "specs/window.yaml:867",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 5))},
             {"auto_pad": "SAME_UPPER"},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:861",
+            "specs/window.yaml:868",
         ),
         Example(
             {"x": Given((1, 1, 4)), "w": Given((2, 1, 5))},
             {"auto_pad": "SAME_LOWER"},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:862",
+            "specs/window.yaml:869",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((2, 1, 5))},
             {"auto_pad": "VALID"},
             {"y": Given((1, 2, 2))},
             None,
-            "specs/window.yaml:863",
+            "specs/window.yaml:870",
         ),
         Example(
             {
@@ -2252,35 +2293,35 @@ CONV_RUN_OF_5 = Property(
             {},
             {"y": Given(value=(((7,),),))},
             None,
-            "specs/window.yaml:864",
+            "specs/window.yaml:871",
         ),
         Example(
             {"x": Given((1, 0, 5)), "w": Given((1, 0, 5))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:865",
+            "specs/window.yaml:872",
         ),
         Example(
             {"x": Given((1, 1, 5)), "w": Given((1, 1, 5))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:866",
+            "specs/window.yaml:873",
         ),
-        Example({"x": Given((1, 1, 4)), "w": Given((1, 1, 5))}, {}, {}, "is larger than", "specs/window.yaml:867"),
+        Example({"x": Given((1, 1, 4)), "w": Given((1, 1, 5))}, {}, {}, "is larger than", "specs/window.yaml:874"),
     ),
-    "specs/window.yaml:836",
+    "specs/window.yaml:843",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:847"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:848"),
-        Refusal(r"a window of 5 is larger than .* and its pads", "specs/window.yaml:851"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:854"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:855"),
+        Refusal(r"a window of 5 is larger than .* and its pads", "specs/window.yaml:858"),
     ),
-    reference_source="specs/window.yaml:855",
+    reference_source="specs/window.yaml:862",
 )
 
 
-# specs/window.yaml:879
+# specs/window.yaml:886
 def conv_transpose_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -2309,7 +2350,7 @@ def conv_transpose_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:893
+# specs/window.yaml:900
 def conv_transpose_reference(
     x: Any,
     w: Any,
@@ -2345,133 +2386,133 @@ CONV_TRANSPOSE = Property(
             {},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:899",
+            "specs/window.yaml:906",
         ),
         Example(
             {"x": Given((1, 2, 3)), "w": Given((2, 1, 3)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0), "output_padding": (1,)},
             {"y": Given((1, 2, 7))},
             None,
-            "specs/window.yaml:900",
+            "specs/window.yaml:907",
         ),
         Example(
             {"x": Given((1, 1, 3, 2)), "w": Given((1, 1, 2, 2))},
             {"dilations": (2, 1)},
             {"y": Given((1, 1, 5, 3))},
             None,
-            "specs/window.yaml:901",
+            "specs/window.yaml:908",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "output_shape": (8,)},
             {"y": Given((1, 1, 8))},
             None,
-            "specs/window.yaml:902",
+            "specs/window.yaml:909",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 6))},
             None,
-            "specs/window.yaml:903",
+            "specs/window.yaml:910",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (3,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:904",
+            "specs/window.yaml:911",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 7))},
             None,
-            "specs/window.yaml:905",
+            "specs/window.yaml:912",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:906",
+            "specs/window.yaml:913",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:907"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:914"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:908",
+            "specs/window.yaml:915",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:909",
+            "specs/window.yaml:916",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:910",
+            "specs/window.yaml:917",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"output_padding": (-1,)},
             {},
             "padding of the output",
-            "specs/window.yaml:911",
+            "specs/window.yaml:918",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 2)},
             {},
             "leave a negative size",
-            "specs/window.yaml:912",
+            "specs/window.yaml:919",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:913"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:920"
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:914",
+            "specs/window.yaml:921",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
             {},
             {"y": Given(value=(((1.5, 12.5, 20.5),),))},
             None,
-            "specs/window.yaml:915",
+            "specs/window.yaml:922",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),))},
             {"strides": (2,), "pads": (1, 0)},
             {"y": Given(value=(((10, 2, 20),),))},
             None,
-            "specs/window.yaml:916",
+            "specs/window.yaml:923",
         ),
     ),
-    "specs/window.yaml:879",
+    "specs/window.yaml:886",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:404"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:405"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:406"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:407"),
-        Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:408"),
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:409"),
-        Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:418"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:408"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:409"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:410"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:411"),
+        Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:412"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:413"),
+        Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:422"),
     ),
-    reference_source="specs/window.yaml:893",
+    reference_source="specs/window.yaml:900",
 )
 
 
-# specs/window.yaml:919
+# specs/window.yaml:926
 def conv_transpose_by_phase_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -2500,7 +2541,7 @@ def conv_transpose_by_phase_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:937
+# specs/window.yaml:944
 def conv_transpose_by_phase_reference(
     x: Any,
     w: Any,
@@ -2536,156 +2577,156 @@ CONV_TRANSPOSE_BY_PHASE = Property(
             {},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:940",
+            "specs/window.yaml:947",
         ),
         Example(
             {"x": Given((1, 2, 3, 3)), "w": Given((2, 3, 4, 2)), "bias": Given((3,))},
             {"strides": (2, 1), "pads": (1, 0, 1, 0)},
             {"y": Given((1, 3, 6, 4))},
             None,
-            "specs/window.yaml:941",
+            "specs/window.yaml:948",
         ),
         Example(
             {"x": Given((1, 2, 3)), "w": Given((2, 1, 4)), "bias": Given((2,))},
             {"groups": 2, "strides": (2,), "pads": (1, 0), "output_padding": (1,)},
             {"y": Given((1, 2, 8))},
             None,
-            "specs/window.yaml:942",
+            "specs/window.yaml:949",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))},
             {"dilations": (2,)},
             {"y": Given((1, 1, 7))},
             None,
-            "specs/window.yaml:943",
+            "specs/window.yaml:950",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (2,), "output_shape": (9,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:944",
+            "specs/window.yaml:951",
         ),
         Example(
-            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:945"
+            {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))}, {}, {"y": Given((1, 1, 2))}, None, "specs/window.yaml:952"
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 6))},
             {"strides": (3,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:946",
+            "specs/window.yaml:953",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 6))},
             {"strides": (3,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 9))},
             None,
-            "specs/window.yaml:947",
+            "specs/window.yaml:954",
         ),
         Example(
             {"x": Given((1, 1, 3)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 8))},
             None,
-            "specs/window.yaml:948",
+            "specs/window.yaml:955",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:949",
+            "specs/window.yaml:956",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:950"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:957"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:951",
+            "specs/window.yaml:958",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:952",
+            "specs/window.yaml:959",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:953",
+            "specs/window.yaml:960",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"output_padding": (-1,)},
             {},
             "padding of the output",
-            "specs/window.yaml:954",
+            "specs/window.yaml:961",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 2)},
             {},
             "leave a negative size",
-            "specs/window.yaml:955",
+            "specs/window.yaml:962",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 3))},
             {"strides": (2,)},
             {},
             "no multiples of the strides",
-            "specs/window.yaml:956",
+            "specs/window.yaml:963",
         ),
         Example(
             {"x": Given((1, 1, 2, 2)), "w": Given((1, 1, 2, 2))},
             {"strides": (2, 1), "dilations": (2, 2)},
             {},
             "with dilations",
-            "specs/window.yaml:957",
+            "specs/window.yaml:964",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (2, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:958",
+            "specs/window.yaml:965",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),)), "bias": Given(value=(0.5,))},
             {},
             {"y": Given(value=(((1.5, 12.5, 20.5),),))},
             None,
-            "specs/window.yaml:959",
+            "specs/window.yaml:966",
         ),
         Example(
             {"x": Given(value=(((1, 2),),)), "w": Given(value=(((1, 10),),))},
             {"strides": (2,), "pads": (1, 0)},
             {"y": Given(value=(((10, 2, 20),),))},
             None,
-            "specs/window.yaml:960",
+            "specs/window.yaml:967",
         ),
     ),
-    "specs/window.yaml:919",
+    "specs/window.yaml:926",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:404"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:405"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:406"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:407"),
-        Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:408"),
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:409"),
-        Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:418"),
-        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:923"),
-        Refusal(r"windows with dilations .* at strides .*", "specs/window.yaml:924"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:408"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:409"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:410"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:411"),
+        Refusal(r"the padding of the output must not be negative, got .*", "specs/window.yaml:412"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:413"),
+        Refusal(r"the pads .* leave a negative size of .*", "specs/window.yaml:422"),
+        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:930"),
+        Refusal(r"windows with dilations .* at strides .*", "specs/window.yaml:931"),
     ),
-    reference_source="specs/window.yaml:937",
+    reference_source="specs/window.yaml:944",
 )
 
 
-# specs/window.yaml:962
+# specs/window.yaml:969
 def window_products_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -2697,7 +2738,7 @@ def window_products_case(d: Draw) -> Case:
     return Case({"x": Vec((b, groups * c, *d_)), "w": Vec((groups * c, m, *k))}, {"groups": groups_given})
 
 
-# specs/window.yaml:973
+# specs/window.yaml:980
 def window_products_reference(x: Any, w: Any, groups: Any) -> Any:
     return np.einsum(
         "bgcd,gcmk->bgmkd",
@@ -2716,37 +2757,37 @@ WINDOW_PRODUCTS = Property(
             {},
             {"y": Given((1, 4, 2, 3))},
             None,
-            "specs/window.yaml:977",
+            "specs/window.yaml:984",
         ),
         Example(
             {"x": Given(value=(((1, 2), (10, 20)),)), "w": Given(value=(((1, 3),), ((2, 4),)))},
             {},
             {"y": Given(value=((((21, 42), (43, 86)),),))},
             None,
-            "specs/window.yaml:978",
+            "specs/window.yaml:985",
         ),
         Example(
             {"x": Given(value=(((1, 2), (10, 20)),)), "w": Given(value=(((1, 3),), ((2, 4),)))},
             {"groups": 2},
             {"y": Given(value=((((1, 2), (3, 6)), ((20, 40), (40, 80))),))},
             None,
-            "specs/window.yaml:979",
+            "specs/window.yaml:986",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((0, 1, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:981",
+            "specs/window.yaml:988",
         ),
     ),
-    "specs/window.yaml:962",
-    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:970"),),
-    reference_source="specs/window.yaml:973",
+    "specs/window.yaml:969",
+    asserts=(Refusal(r"there must be at least one group, got .*", "specs/window.yaml:977"),),
+    reference_source="specs/window.yaml:980",
 )
 
 
-# specs/window.yaml:983
+# specs/window.yaml:990
 def overlap_add_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -2763,7 +2804,7 @@ def overlap_add_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:1006
+# specs/window.yaml:1013
 def overlap_add_reference(x: Any, size: Any, strides: Any, dilations: Any, begin: Any) -> Any:
     return laid(x, size, strides, dilations, begin)
 
@@ -2773,66 +2814,66 @@ OVERLAP_ADD = Property(
     overlap_add_case,
     overlap_add_reference,
     (
-        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:1008"),
+        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:1015"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (6,), "strides": (2,)},
             {"y": Given(value=(((1, 10, 2, 20, 3, 30),),))},
             None,
-            "specs/window.yaml:1009",
+            "specs/window.yaml:1016",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (4,), "dilations": (2,), "begin": (1,)},
             {"y": Given(value=(((2, 13, 20, 30),),))},
             None,
-            "specs/window.yaml:1010",
+            "specs/window.yaml:1017",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:1011"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:1018"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (3,), "begin": (2,)},
             {"y": Given(value=(((23, 30, 0),),))},
             None,
-            "specs/window.yaml:1012",
+            "specs/window.yaml:1019",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:1013"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:1014"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:1020"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:1021"),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:1015",
+            "specs/window.yaml:1022",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:1016",
+            "specs/window.yaml:1023",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "begin": (-1,)},
             {},
             "first place must not be negative",
-            "specs/window.yaml:1017",
+            "specs/window.yaml:1024",
         ),
     ),
-    "specs/window.yaml:983",
+    "specs/window.yaml:990",
     asserts=(
-        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:994"),
-        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:995"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:996"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:997"),
-        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:998"),
+        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:1001"),
+        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:1002"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1003"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:1004"),
+        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:1005"),
     ),
-    reference_source="specs/window.yaml:1006",
+    reference_source="specs/window.yaml:1013",
 )
 
 
-# specs/window.yaml:1019
+# specs/window.yaml:1026
 def overlap_add_by_phase_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -2845,7 +2886,7 @@ def overlap_add_by_phase_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *k, *d_))}, {"size": size, "strides": d.default(strides), "begin": d.default(begin)})
 
 
-# specs/window.yaml:1037
+# specs/window.yaml:1044
 def overlap_add_by_phase_reference(x: Any, size: Any, strides: Any, begin: Any) -> Any:
     return laid(x, size, strides, [1] * len(size), begin)
 
@@ -2855,51 +2896,51 @@ OVERLAP_ADD_BY_PHASE = Property(
     overlap_add_by_phase_case,
     overlap_add_by_phase_reference,
     (
-        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:1039"),
+        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:1046"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (6,), "strides": (2,)},
             {"y": Given(value=(((1, 10, 2, 20, 3, 30),),))},
             None,
-            "specs/window.yaml:1040",
+            "specs/window.yaml:1047",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (3,), "begin": (2,)},
             {"y": Given(value=(((23, 30, 0),),))},
             None,
-            "specs/window.yaml:1041",
+            "specs/window.yaml:1048",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:1042"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:1043"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:1044"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:1049"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:1050"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:1051"),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:1045",
+            "specs/window.yaml:1052",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "begin": (-1,)},
             {},
             "first place must not be negative",
-            "specs/window.yaml:1046",
+            "specs/window.yaml:1053",
         ),
     ),
-    "specs/window.yaml:1019",
+    "specs/window.yaml:1026",
     asserts=(
-        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:1029"),
-        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:1030"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1031"),
-        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:1032"),
+        Refusal(r"windows of .* at .* for .*", "specs/window.yaml:1036"),
+        Refusal(r"a size must not be negative, got .*", "specs/window.yaml:1037"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1038"),
+        Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:1039"),
     ),
-    reference_source="specs/window.yaml:1037",
+    reference_source="specs/window.yaml:1044",
 )
 
 
-# specs/window.yaml:1048
+# specs/window.yaml:1055
 def phase_sums_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -2912,7 +2953,7 @@ def phase_sums_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *k, *d_))}, {"strides": strides, "count": count, "first": d.default(first)})
 
 
-# specs/window.yaml:1065
+# specs/window.yaml:1072
 def phase_sums_reference(x: Any, strides: Any, count: Any, first: Any) -> Any:
     return apart(
         laid(
@@ -2937,66 +2978,66 @@ PHASE_SUMS = Property(
             {"strides": (2,), "count": (3,)},
             {"y": Given((2, 1, 2, 3))},
             None,
-            "specs/window.yaml:1068",
+            "specs/window.yaml:1075",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20), (100, 200)),),))},
             {"strides": (2,), "count": (3,)},
             {"y": Given(value=((((1, 102, 200), (10, 20, 0)),),))},
             None,
-            "specs/window.yaml:1069",
+            "specs/window.yaml:1076",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20), (100, 200)),),))},
             {"strides": (2,), "count": (1,), "first": (1,)},
             {"y": Given(value=((((102,), (20,)),),))},
             None,
-            "specs/window.yaml:1070",
+            "specs/window.yaml:1077",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (0,)},
             {"y": Given((1, 1, 1, 0))},
             None,
-            "specs/window.yaml:1071",
+            "specs/window.yaml:1078",
         ),
         Example(
-            {"x": Given((1, 1, 2, 2))}, {"strides": (2, 2), "count": (1, 1)}, {}, "windows of", "specs/window.yaml:1072"
+            {"x": Given((1, 1, 2, 2))}, {"strides": (2, 2), "count": (1, 1)}, {}, "windows of", "specs/window.yaml:1079"
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (0,), "count": (1,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:1073",
+            "specs/window.yaml:1080",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (-1,)},
             {},
             "count must not be negative",
-            "specs/window.yaml:1074",
+            "specs/window.yaml:1081",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (1,), "first": (-1,)},
             {},
             "first stride must not be negative",
-            "specs/window.yaml:1075",
+            "specs/window.yaml:1082",
         ),
     ),
-    "specs/window.yaml:1048",
+    "specs/window.yaml:1055",
     asserts=(
-        Refusal(r"windows of .* at .* for strides .*", "specs/window.yaml:1058"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1059"),
-        Refusal(r"a count must not be negative, got .*", "specs/window.yaml:1060"),
-        Refusal(r"the first stride must not be negative, got .*", "specs/window.yaml:1061"),
+        Refusal(r"windows of .* at .* for strides .*", "specs/window.yaml:1065"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1066"),
+        Refusal(r"a count must not be negative, got .*", "specs/window.yaml:1067"),
+        Refusal(r"the first stride must not be negative, got .*", "specs/window.yaml:1068"),
     ),
-    reference_source="specs/window.yaml:1065",
+    reference_source="specs/window.yaml:1072",
 )
 
 
-# specs/window.yaml:1077
+# specs/window.yaml:1084
 def phase_filters_case(d: Draw) -> Case:
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
     groups = 1 if groups_given is None else groups_given
@@ -3007,7 +3048,7 @@ def phase_filters_case(d: Draw) -> Case:
     return Case({"w": Vec((groups * c, m, *k))}, {"strides": strides, "groups": groups_given})
 
 
-# specs/window.yaml:1091
+# specs/window.yaml:1098
 def phase_filters_reference(w: Any, strides: Any, groups: Any) -> Any:
     return (
         lambda y, r: np.flip(
@@ -3026,32 +3067,32 @@ PHASE_FILTERS = Property(
             {"strides": (2, 1), "groups": 2},
             {"y": Given((2, 3, 2, 1, 2, 2, 2))},
             None,
-            "specs/window.yaml:1094",
+            "specs/window.yaml:1101",
         ),
         Example(
             {"w": Given(value=(((1, 2, 3, 4),),))},
             {"strides": (2,)},
             {"y": Given(value=(((((3, 1),), ((4, 2),)),),))},
             None,
-            "specs/window.yaml:1095",
+            "specs/window.yaml:1102",
         ),
         Example(
-            {"w": Given((0, 1, 2))}, {"strides": (1,), "groups": -1}, {}, "at least one group", "specs/window.yaml:1096"
+            {"w": Given((0, 1, 2))}, {"strides": (1,), "groups": -1}, {}, "at least one group", "specs/window.yaml:1103"
         ),
-        Example({"w": Given((1, 1, 2))}, {"strides": (0,)}, {}, "strides must be positive", "specs/window.yaml:1097"),
-        Example({"w": Given((1, 1, 3))}, {"strides": (2,)}, {}, "are no multiples", "specs/window.yaml:1098"),
+        Example({"w": Given((1, 1, 2))}, {"strides": (0,)}, {}, "strides must be positive", "specs/window.yaml:1104"),
+        Example({"w": Given((1, 1, 3))}, {"strides": (2,)}, {}, "are no multiples", "specs/window.yaml:1105"),
     ),
-    "specs/window.yaml:1077",
+    "specs/window.yaml:1084",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:1085"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1086"),
-        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:1087"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:1092"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1093"),
+        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:1094"),
     ),
-    reference_source="specs/window.yaml:1091",
+    reference_source="specs/window.yaml:1098",
 )
 
 
-# specs/window.yaml:1100
+# specs/window.yaml:1107
 def interleave_phases_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -3063,7 +3104,7 @@ def interleave_phases_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *a, *u))}, {"size": size, "begin": d.default(begin)})
 
 
-# specs/window.yaml:1115
+# specs/window.yaml:1122
 def interleave_phases_reference(x: Any, size: Any, begin: Any) -> Any:
     return together(x, len(size))[slice(None), slice(None), *[slice(c, c + n) for c, n in zip(begin, size)]]
 
@@ -3073,37 +3114,37 @@ INTERLEAVE_PHASES = Property(
     interleave_phases_case,
     interleave_phases_reference,
     (
-        Example({"x": Given((2, 1, 2, 3))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:1117"),
+        Example({"x": Given((2, 1, 2, 3))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:1124"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (4,), "begin": (1,)},
             {"y": Given(value=(((10, 2, 20, 3),),))},
             None,
-            "specs/window.yaml:1118",
+            "specs/window.yaml:1125",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20)),),))},
             {"size": (4,)},
             {"y": Given(value=(((1, 10, 2, 20),),))},
             None,
-            "specs/window.yaml:1119",
+            "specs/window.yaml:1126",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:1120"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "phases", "specs/window.yaml:1121"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "places from", "specs/window.yaml:1122"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (3,), "begin": (2,)}, {}, "of phases", "specs/window.yaml:1123"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:1127"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "phases", "specs/window.yaml:1128"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "places from", "specs/window.yaml:1129"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (3,), "begin": (2,)}, {}, "of phases", "specs/window.yaml:1130"),
     ),
-    "specs/window.yaml:1100",
+    "specs/window.yaml:1107",
     asserts=(
-        Refusal(r"phases .* of .* for .*", "specs/window.yaml:1108"),
-        Refusal(r".* places from .* on", "specs/window.yaml:1109"),
-        Refusal(r".* places from .* on of phases .* of .*", "specs/window.yaml:1110"),
+        Refusal(r"phases .* of .* for .*", "specs/window.yaml:1115"),
+        Refusal(r".* places from .* on", "specs/window.yaml:1116"),
+        Refusal(r".* places from .* on of phases .* of .*", "specs/window.yaml:1117"),
     ),
-    reference_source="specs/window.yaml:1115",
+    reference_source="specs/window.yaml:1122",
 )
 
 
-# specs/window.yaml:1125
+# specs/window.yaml:1132
 def conv_integer_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -3130,7 +3171,7 @@ def conv_integer_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:1138
+# specs/window.yaml:1145
 def conv_integer_reference(
     x: Any, w: Any, x_zero: Any, w_zero: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, groups: Any
 ) -> Any:
@@ -3157,113 +3198,113 @@ CONV_INTEGER = Property(
     conv_integer_reference,
     (
         Example(
-            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:1143"
+            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:1150"
         ),
         Example(
             {"x": Given((1, 2, 5, 5)), "w": Given((4, 1, 3, 3)), "x_zero": Given(()), "w_zero": Given((4,))},
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:1144",
+            "specs/window.yaml:1151",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4)), "x_zero": Given((1,))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:1145",
+            "specs/window.yaml:1152",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:1146",
+            "specs/window.yaml:1153",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:1147",
+            "specs/window.yaml:1154",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:1148",
+            "specs/window.yaml:1155",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:1149"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:1156"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:1150",
+            "specs/window.yaml:1157",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:1151",
+            "specs/window.yaml:1158",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:1152",
+            "specs/window.yaml:1159",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:1153"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:1160"),
         Example(
-            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:1154"
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:1161"
         ),
         Example(
             {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1155",
+            "specs/window.yaml:1162",
         ),
         Example(
             {"x": Given((1, 3, 2)), "w": Given((6, 1, 1)), "w_zero": Given((6,))},
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:1156",
+            "specs/window.yaml:1163",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "x_zero": Given((2,))},
             {},
             {},
             "one zero point",
-            "specs/window.yaml:1157",
+            "specs/window.yaml:1164",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((3, 1, 1)), "w_zero": Given((2,))},
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:1158",
+            "specs/window.yaml:1165",
         ),
         Example(
             {"x": Given(value=(((3, 5, 7),),)), "w": Given(value=(((1, 2),),)), "x_zero": Given(value=5)},
             {"pads": (1, 0)},
             {"y": Given(value=(((-4, -2, 4),),))},
             None,
-            "specs/window.yaml:1159",
+            "specs/window.yaml:1166",
         ),
         Example(
             {"x": Given(value=(((2, 3),),)), "w": Given(value=(((3,),), ((4,),))), "w_zero": Given(value=(1, 6))},
             {},
             {"y": Given(value=(((4, 6), (-4, -6)),))},
             None,
-            "specs/window.yaml:1160",
+            "specs/window.yaml:1167",
         ),
     ),
-    "specs/window.yaml:1125",
+    "specs/window.yaml:1132",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:189"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:190"),
@@ -3271,14 +3312,14 @@ CONV_INTEGER = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:192"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:193"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:196"),
-        Refusal(r"x has one zero point, got .*", "specs/window.yaml:1132"),
-        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:1133"),
+        Refusal(r"x has one zero point, got .*", "specs/window.yaml:1139"),
+        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:1140"),
     ),
-    reference_source="specs/window.yaml:1138",
+    reference_source="specs/window.yaml:1145",
 )
 
 
-# specs/window.yaml:1162
+# specs/window.yaml:1169
 def conv_integer_to_float_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -3315,7 +3356,7 @@ def conv_integer_to_float_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:1185
+# specs/window.yaml:1192
 def conv_integer_to_float_reference(
     x: Any,
     x_scale: Any,
@@ -3360,7 +3401,7 @@ CONV_INTEGER_TO_FLOAT = Property(
             {},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/window.yaml:1190",
+            "specs/window.yaml:1197",
         ),
         Example(
             {
@@ -3375,7 +3416,7 @@ CONV_INTEGER_TO_FLOAT = Property(
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:1191",
+            "specs/window.yaml:1198",
         ),
         Example(
             {
@@ -3388,77 +3429,77 @@ CONV_INTEGER_TO_FLOAT = Property(
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:1193",
+            "specs/window.yaml:1200",
         ),
         Example(
             {"x": Given((1, 1, 6)), "x_scale": Given(()), "w": Given((1, 1, 4)), "w_scale": Given(())},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:1194",
+            "specs/window.yaml:1201",
         ),
         Example(
             {"x": Given((1, 1, 6)), "x_scale": Given(()), "w": Given((1, 1, 4)), "w_scale": Given(())},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:1195",
+            "specs/window.yaml:1202",
         ),
         Example(
             {"x": Given((1, 0, 2)), "x_scale": Given(()), "w": Given((1, 0, 1)), "w_scale": Given(())},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:1196",
+            "specs/window.yaml:1203",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 0)), "w_scale": Given(())},
             {},
             {},
             "at least one tap",
-            "specs/window.yaml:1197",
+            "specs/window.yaml:1204",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 1)), "w_scale": Given(())},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:1198",
+            "specs/window.yaml:1205",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 1)), "w_scale": Given(())},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:1199",
+            "specs/window.yaml:1206",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 2)), "w_scale": Given(())},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:1200",
+            "specs/window.yaml:1207",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 3)), "w_scale": Given(())},
             {},
             {},
             "is larger than",
-            "specs/window.yaml:1201",
+            "specs/window.yaml:1208",
         ),
         Example(
             {"x": Given((1, 1, 3)), "x_scale": Given(()), "w": Given((1, 1, 3)), "w_scale": Given(())},
             {},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1202",
+            "specs/window.yaml:1209",
         ),
         Example(
             {"x": Given((1, 1, 1)), "x_scale": Given(()), "w": Given((1, 1, 3)), "w_scale": Given(())},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1203",
+            "specs/window.yaml:1210",
         ),
         Example(
             {
@@ -3471,14 +3512,14 @@ CONV_INTEGER_TO_FLOAT = Property(
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:1204",
+            "specs/window.yaml:1211",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given((2,)), "w": Given((1, 1, 1)), "w_scale": Given(())},
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:1205",
+            "specs/window.yaml:1212",
         ),
         Example(
             {
@@ -3491,14 +3532,14 @@ CONV_INTEGER_TO_FLOAT = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:1206",
+            "specs/window.yaml:1213",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((3, 1, 1)), "w_scale": Given((2,))},
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:1207",
+            "specs/window.yaml:1214",
         ),
         Example(
             {
@@ -3511,7 +3552,7 @@ CONV_INTEGER_TO_FLOAT = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:1208",
+            "specs/window.yaml:1215",
         ),
         Example(
             {
@@ -3525,7 +3566,7 @@ CONV_INTEGER_TO_FLOAT = Property(
             {"pads": (1, 0)},
             {"y": Given(value=(((99.5, 99.75, 100.5),),))},
             None,
-            "specs/window.yaml:1209",
+            "specs/window.yaml:1216",
         ),
         Example(
             {
@@ -3538,10 +3579,10 @@ CONV_INTEGER_TO_FLOAT = Property(
             {},
             {"y": Given(value=(((-65025.0,),),))},
             None,
-            "specs/window.yaml:1211",
+            "specs/window.yaml:1218",
         ),
     ),
-    "specs/window.yaml:1162",
+    "specs/window.yaml:1169",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:189"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:190"),
@@ -3549,17 +3590,17 @@ CONV_INTEGER_TO_FLOAT = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:192"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:193"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:196"),
-        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:1176"),
+        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:1183"),
         Refusal(
             r"scales .* and zero points .* of the weights are not one for all or for each of .*",
-            "specs/window.yaml:1177",
+            "specs/window.yaml:1184",
         ),
     ),
-    reference_source="specs/window.yaml:1185",
+    reference_source="specs/window.yaml:1192",
 )
 
 
-# specs/window.yaml:1214
+# specs/window.yaml:1221
 def qlinear_conv_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -3600,7 +3641,7 @@ def qlinear_conv_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:1240
+# specs/window.yaml:1247
 def qlinear_conv_reference(
     x: Any,
     x_scale: Any,
@@ -3666,7 +3707,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/window.yaml:1251",
+            "specs/window.yaml:1258",
         ),
         Example(
             {
@@ -3683,7 +3724,7 @@ QLINEAR_CONV = Property(
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:1252",
+            "specs/window.yaml:1259",
         ),
         Example(
             {
@@ -3699,7 +3740,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:1254",
+            "specs/window.yaml:1261",
         ),
         Example(
             {
@@ -3715,7 +3756,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:1256",
+            "specs/window.yaml:1263",
         ),
         Example(
             {
@@ -3731,7 +3772,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:1258",
+            "specs/window.yaml:1265",
         ),
         Example(
             {
@@ -3747,7 +3788,7 @@ QLINEAR_CONV = Property(
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:1260",
+            "specs/window.yaml:1267",
         ),
         Example(
             {
@@ -3763,7 +3804,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "at least one tap",
-            "specs/window.yaml:1262",
+            "specs/window.yaml:1269",
         ),
         Example(
             {
@@ -3779,7 +3820,7 @@ QLINEAR_CONV = Property(
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:1263",
+            "specs/window.yaml:1270",
         ),
         Example(
             {
@@ -3795,7 +3836,7 @@ QLINEAR_CONV = Property(
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:1265",
+            "specs/window.yaml:1272",
         ),
         Example(
             {
@@ -3811,7 +3852,7 @@ QLINEAR_CONV = Property(
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:1267",
+            "specs/window.yaml:1274",
         ),
         Example(
             {
@@ -3827,7 +3868,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "is larger than",
-            "specs/window.yaml:1269",
+            "specs/window.yaml:1276",
         ),
         Example(
             {
@@ -3843,7 +3884,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1270",
+            "specs/window.yaml:1277",
         ),
         Example(
             {
@@ -3859,7 +3900,7 @@ QLINEAR_CONV = Property(
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1271",
+            "specs/window.yaml:1278",
         ),
         Example(
             {
@@ -3875,7 +3916,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,)},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:1272",
+            "specs/window.yaml:1279",
         ),
         Example(
             {
@@ -3891,7 +3932,7 @@ QLINEAR_CONV = Property(
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:1273",
+            "specs/window.yaml:1280",
         ),
         Example(
             {
@@ -3907,7 +3948,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:1274",
+            "specs/window.yaml:1281",
         ),
         Example(
             {
@@ -3923,7 +3964,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:1275",
+            "specs/window.yaml:1282",
         ),
         Example(
             {
@@ -3939,7 +3980,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:1277",
+            "specs/window.yaml:1284",
         ),
         Example(
             {
@@ -3955,7 +3996,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:1278",
+            "specs/window.yaml:1285",
         ),
         Example(
             {
@@ -3971,7 +4012,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:1279",
+            "specs/window.yaml:1286",
         ),
         Example(
             {
@@ -3987,7 +4028,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:1281",
+            "specs/window.yaml:1288",
         ),
         Example(
             {
@@ -4004,7 +4045,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((10, 12),),))},
             None,
-            "specs/window.yaml:1282",
+            "specs/window.yaml:1289",
         ),
         Example(
             {
@@ -4020,10 +4061,10 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((127,),),), dtype="i8")},
             None,
-            "specs/window.yaml:1284",
+            "specs/window.yaml:1291",
         ),
     ),
-    "specs/window.yaml:1214",
+    "specs/window.yaml:1221",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:189"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:190"),
@@ -4031,18 +4072,18 @@ QLINEAR_CONV = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:192"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:193"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:196"),
-        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:1230"),
-        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:1231"),
+        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:1237"),
+        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:1238"),
         Refusal(
             r"scales .* and zero points .* of the weights are not one for all or for each of .*",
-            "specs/window.yaml:1232",
+            "specs/window.yaml:1239",
         ),
     ),
-    reference_source="specs/window.yaml:1240",
+    reference_source="specs/window.yaml:1247",
 )
 
 
-# specs/window.yaml:1287
+# specs/window.yaml:1294
 def max_unpool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -4061,7 +4102,7 @@ def max_unpool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:1311
+# specs/window.yaml:1318
 def max_unpool_reference(x: Any, indices: Any, kernel: Any, strides: Any, pads: Any, output_shape: Any) -> Any:
     return unpooled(x, indices, kernel, strides, pads, output_shape)
 
@@ -4076,107 +4117,107 @@ MAX_UNPOOL = Property(
             {"kernel": (2,), "strides": (2,)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:1314",
+            "specs/window.yaml:1321",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((1, 2),),))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 0), "output_shape": (1, 1, 4)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:1316",
+            "specs/window.yaml:1323",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (0,)},
             {},
             "at least one tap",
-            "specs/window.yaml:1318",
+            "specs/window.yaml:1325",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:1319",
+            "specs/window.yaml:1326",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (2,), "pads": (-1, 0)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:1320",
+            "specs/window.yaml:1327",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 1)},
             {},
             "leave a negative size",
-            "specs/window.yaml:1321",
+            "specs/window.yaml:1328",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 0)},
             {},
             "leave nothing",
-            "specs/window.yaml:1322",
+            "specs/window.yaml:1329",
         ),
         Example(
             {"x": Given((1, 1, 2)), "indices": Given(value=(((0, 1),),))},
             {"kernel": (2,), "output_shape": (1, 1, 2)},
             {},
             "has no room",
-            "specs/window.yaml:1323",
+            "specs/window.yaml:1330",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((0, 2),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5, 0, 6),),), dtype="f32")},
             None,
-            "specs/window.yaml:1324",
+            "specs/window.yaml:1331",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1325",
+            "specs/window.yaml:1332",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "indices": Given((1, 1, 0, 2))},
             {"kernel": (1, 1)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/window.yaml:1326",
+            "specs/window.yaml:1333",
         ),
         Example(
             {"x": Given((0, 1, 2)), "indices": Given((0, 1, 2))},
             {"kernel": (1,)},
             {"y": Given((0, 1, 2))},
             None,
-            "specs/window.yaml:1327",
+            "specs/window.yaml:1334",
         ),
         Example(
             {"x": Given((1, 0, 2)), "indices": Given((1, 0, 2))},
             {"kernel": (1,)},
             {"y": Given((1, 0, 2))},
             None,
-            "specs/window.yaml:1328",
+            "specs/window.yaml:1335",
         ),
     ),
-    "specs/window.yaml:1287",
+    "specs/window.yaml:1294",
     asserts=(
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:1298"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1299"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:1300"),
-        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:1302"),
-        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:1303"),
-        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:1305"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:1305"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1306"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:1307"),
+        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:1309"),
+        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:1310"),
+        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:1312"),
     ),
-    reference_source="specs/window.yaml:1311",
+    reference_source="specs/window.yaml:1318",
 )
 
 
-# specs/window.yaml:1330
+# specs/window.yaml:1337
 def col2im_case(d: Draw) -> Case:
     rule = Rule("col2im")
     b = d.dim("b")
@@ -4210,7 +4251,7 @@ def col2im_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:1352
+# specs/window.yaml:1359
 def col2im_reference(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Any:
     return folded(x, image, block, strides, dilations, pads)
 
@@ -4225,108 +4266,108 @@ COL2IM = Property(
             {"image": (3, 4), "block": (2, 3)},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/window.yaml:1357",
+            "specs/window.yaml:1364",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3), (10, 20, 30)),))},
             {"image": (4,), "block": (2,)},
             {"y": Given(value=(((1, 12, 23, 30),),))},
             None,
-            "specs/window.yaml:1358",
+            "specs/window.yaml:1365",
         ),
         Example(
             {"x": Given((1, 4, 6))},
             {"image": (3, 4), "block": (2, 2), "strides": (2, 1), "dilations": (1, 2), "pads": (0, 0, 1, 1)},
             {"y": Given((1, 1, 3, 4))},
             None,
-            "specs/window.yaml:1359",
+            "specs/window.yaml:1366",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3, 4, 5), (10, 20, 30, 40, 50)),))},
             {"image": (4,), "block": (2,), "pads": (1, 1)},
             {"y": Given(value=(((12, 23, 34, 45),),))},
             None,
-            "specs/window.yaml:1360",
+            "specs/window.yaml:1367",
         ),
         Example(
             {"x": Given((1, 2, 4))},
             {"image": (4,), "block": (1,)},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:1361",
+            "specs/window.yaml:1368",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"image": (0,), "block": (1,), "pads": (1, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:1362",
+            "specs/window.yaml:1369",
         ),
         Example(
             {"x": Given((1, 2, 0))},
             {"image": (1,), "block": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1363",
+            "specs/window.yaml:1370",
         ),
         Example(
             {"x": Given((1, 0, 3))},
             {"image": (4,), "block": (-1,)},
             {},
             "at least one element",
-            "specs/window.yaml:1364",
+            "specs/window.yaml:1371",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:1365",
+            "specs/window.yaml:1372",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:1366",
+            "specs/window.yaml:1373",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:1367",
+            "specs/window.yaml:1374",
         ),
         Example(
             {"x": Given(value=(((1, 2),),))},
             {"image": (4,), "block": (1,), "strides": (3,), "pads": (1, 1)},
             {"y": Given(value=(((0, 0, 2, 0),),))},
             None,
-            "specs/window.yaml:1368",
+            "specs/window.yaml:1375",
         ),
         Example(
-            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:1369"
+            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:1376"
         ),
         Example(
             {"x": Given((1, 1, 1))},
             {"image": (-1,), "block": (1,), "pads": (1, 1)},
             {},
             "are larger than",
-            "specs/window.yaml:1370",
+            "specs/window.yaml:1377",
         ),
         Example(
-            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:1371"
+            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:1378"
         ),
-        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:1372"),
+        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:1379"),
     ),
-    "specs/window.yaml:1330",
+    "specs/window.yaml:1337",
     asserts=(
-        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:1342"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1343"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:1344"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:1345"),
-        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:1347"),
-        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:1348"),
+        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:1349"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1350"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:1351"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:1352"),
+        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:1354"),
+        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:1355"),
     ),
-    reference_source="specs/window.yaml:1352",
+    reference_source="specs/window.yaml:1359",
 )
