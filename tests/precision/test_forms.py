@@ -157,6 +157,23 @@ def test_one_part_gives_the_bits_of_many(precision: Narrow) -> None:
             assert all(np.array_equal(a, b) for a, b in zip(one, many, strict=True)), (name, level)
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_convolutions_have_fewer_products_where_vectors_multiply_pairs(level: str) -> None:
+    """Tiles multiply in less time than transforms take, and so does nothing else."""
+    target, x = target_called(level), anyshape.input("x", "f32[1, 128, 56, 56]")
+    f = anyshape.function([x], [ops.conv(x, drawn(128, 128, 3, 3), pads=(1, 1, 1, 1))])
+    report = anyshape.compile(f, precision="bf16", target=level).report
+    by_algorithm = target.multiplies_pairs and target.matrix_tiles is None
+    assert ["tile_products" in n for n in report.narrowed] == [by_algorithm]
+    if by_algorithm:
+        arguments = [drawn(1, 128, 56, 56)]
+        exact, rounded, sums = (
+            run(f, arguments, precision=p, growth=g, target=level)[0]
+            for p, g in (("exact", 0.0), ("bf16", 16.0), ("bf16", 0.0))
+        )
+        assert 0 < np.square(rounded - exact).mean() < 4 * np.square(sums - exact).mean()
+
+
 def widened(q: Any, k: Any, between: Callable[[Any], Any] = lambda v: v) -> Any:
     return ops.matmul(q, ops.transpose(between(ops.cast(k, to="f32")), (0, 2, 1)))
 

@@ -199,14 +199,15 @@ class Compiler:
         """An optimised function with algorithms in place of ops that have some."""
         if self.options.kernels != "native" or not any(n.op.algorithms for n in f.nodes):
             return f
-        if self.options.precision != "exact":  # rounded, what an algorithm transforms multiplies its errors
-            return f
         from anyshape.lower.llvm.target_probe import multiply_adds
         from anyshape.passes import optimise
         from anyshape.passes.algorithms import Vectors, by_size
 
         target = self.target or target_called(self.options.target)
-        vectors = Vectors(target.lanes(F32.itemsize), multiply_adds(target))
+        pairs = self.options.precision == "bf16" and target.multiplies_pairs and target.matrix_tiles is None
+        if self.options.precision != "exact" and not pairs:
+            return f  # products are no limit of tiles, and f32 that are rounded take as long as f32
+        vectors = Vectors(target.lanes(F32.itemsize), multiply_adds(target) * (2 if pairs else 1))
         return by_size(f, lambda g, chosen: optimise(g, self.compute, chosen), vectors, self.options.growth)
 
     def _program(self, f: Function, assumed: frozenset[Any]) -> Program:
