@@ -167,8 +167,8 @@ def test_convolutions_have_fewer_products_where_vectors_multiply_pairs(level: st
     assert ["tile_products" in n for n in report.narrowed] == [by_algorithm]
     if by_algorithm:
         arguments = [drawn(1, 128, 56, 56)]
-        ways = {"sums": ("bf16", 0.0), "by 2": ("bf16", 16.0), "by 4": ("bf16", 200.0), "exact": ("exact", 0.0)}
-        got = {n: run(f, arguments, precision=p, growth=g, target=level)[0] for n, (p, g) in ways.items()}
+        settings = {"sums": ("bf16", 0.0), "by 2": ("bf16", 16.0), "by 4": ("bf16", 200.0), "exact": ("exact", 0.0)}
+        got = {n: run(f, arguments, precision=p, growth=g, target=level)[0] for n, (p, g) in settings.items()}
         error = {n: float(np.square(y - got["exact"]).mean() ** 0.5) for n, y in got.items()}
         assert 0 < error["by 2"] <= 2 * error["sums"] < error["by 4"]
 
