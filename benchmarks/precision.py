@@ -1,6 +1,6 @@
 """Models compiled for bf16 and f16 beside the exact ones: errors against float64, and times of calls in turns.
 
-    PYTHONPATH=runtime:generated:. python -m benchmarks.precision [bert_mini ...] [--times] [--openvino] [--every-shape] [--slow-pairs]
+    PYTHONPATH=runtime:generated:. python -m benchmarks.precision [bert_mini ...] [--times] [--openvino] [--every-shape] [--target fp16]
 
 In: the models of benchmarks at their second shape, or at every one with `--every-shape`, and those of the zoo at their last. Out: for
 each the errors of `benchmarks.accuracy` of all precisions and the nodes that are narrowed; with `--times`, the least time of many calls,
@@ -24,6 +24,7 @@ import numpy as np
 import anyshape
 from anyshape.lower import target
 from anyshape.precision import NARROW, PRECISIONS
+from anyshape.vm.compiling.options import TARGETS, TargetName
 from benchmarks.accuracy import NO_ROUNDING, error, exact, models
 from benchmarks.models import Arrays
 
@@ -57,7 +58,7 @@ def compiled_by_openvino(path: Path, threads: int) -> dict[str, Run]:
 
         return run
 
-    return {p: run_of(p) for p in PRECISIONS if has[p] in here}
+    return {p: run_of(p) for p in PRECISIONS if has.get(p) in here}
 
 
 def least_times(runs: Mapping[str, Run], arguments: Arrays) -> dict[str, float]:
@@ -73,33 +74,33 @@ def least_times(runs: Mapping[str, Run], arguments: Arrays) -> dict[str, float]:
 
 
 @lru_cache(maxsize=1)  # the shapes of a model follow each other
-def compiled(path: Path, threads: int) -> dict[str, anyshape.Executable]:
-    """A model in each precision."""
-    return {p: anyshape.compile(path, precision=p, threads=threads) for p in PRECISIONS}
+def compiled(path: Path, threads: int, level: TargetName) -> dict[str, anyshape.Executable]:
+    """A model in each precision, for a level of instructions."""
+    return {p: anyshape.compile(path, precision=p, threads=threads, target=level) for p in PRECISIONS}
 
 
 def row(path: Path, arguments: Arrays, options: argparse.Namespace) -> str:
     """The lines of one model. Raises what the reference raises for an operator that it has not."""
-    executables = compiled(path, options.threads)
+    executables = compiled(path, options.threads, options.target)
     known = {name: arguments[name] for name in executables["exact"].input_names}
     expected = exact(path, known)
     errors = {p: error(e.run(known), expected) for p, e in executables.items()}
     if errors["exact"] > NO_ROUNDING:
         return "onnx's reference gives something else"
-    line = " ".join(f"{errors[p]:10.2e}" for p in PRECISIONS) + f" {len(executables['bf16'].report.narrowed):9}"
+    line = " ".join(f"{errors[p]:11.2e}" for p in PRECISIONS) + f" {len(executables['bf16'].report.narrowed):9}"
     theirs = compiled_by_openvino(path, options.threads) if options.openvino else {}
     ours: dict[str, Run] = {p: executable.run for p, executable in executables.items()}
     seconds = least_times({**ours, **{f"their {p}": run for p, run in theirs.items()}}, known) if options.times else {}
     if seconds:
-        line += "".join(f" {seconds[p] * 1e3:10.3f}" for p in PRECISIONS)
-        line += "".join(f" {seconds['exact'] / seconds[p]:6.2f}" for p in NARROW)
+        line += "".join(f" {seconds[p] * 1e3:14.3f}" for p in PRECISIONS)
+        line += "".join(f" {seconds['exact'] / seconds[p]:11.2f}" for p in NARROW)
     if theirs:
         line += f"\n{'  openvino':28} " + " ".join(
-            f"{error(theirs[p](known), expected):10.2e}" if p in theirs else f"{'-':>10}" for p in PRECISIONS
+            f"{error(theirs[p](known), expected):11.2e}" if p in theirs else f"{'-':>11}" for p in PRECISIONS
         )
     if theirs and seconds:
         line += " " * 10 + "".join(
-            f" {seconds[f'their {p}'] * 1e3:10.3f}" if p in theirs else f" {'-':>10}" for p in PRECISIONS
+            f" {seconds[f'their {p}'] * 1e3:14.3f}" if p in theirs else f" {'-':>14}" for p in PRECISIONS
         )
     return line
 
@@ -114,11 +115,17 @@ def main() -> int:
     parser.add_argument(
         "--slow-pairs", action="store_true", help="as if the processor multiplied pairs of bf16 more slowly than f32"
     )
+    parser.add_argument(
+        "--target",
+        choices=TARGETS,
+        default="host",
+        help="the instructions of compiled models (host); those of amx and fp16 are emulated",
+    )
     options = parser.parse_args()
     if options.slow_pairs:  # before anything asks for the target
         mock.patch.object(target, "are_pairs_slow", lambda *names: True).start()
-    head = [f"{p:>10}" for p in PRECISIONS] + [f"{'narrowed':>9}"]
-    timed = [f"{f'{p} ms':>10}" for p in PRECISIONS] + [f"{p:>6}" for p in NARROW]
+    head = [f"{p:>11}" for p in PRECISIONS] + [f"{'narrowed':>9}"]
+    timed = [f"{f'{p} ms':>14}" for p in PRECISIONS] + [f"{p:>11}" for p in NARROW]
     print(" ".join([f"{'model':28}", *head, *timed * options.times]))
     with tempfile.TemporaryDirectory() as folder:
         for name, build in models(Path(folder), every_shape=options.every_shape):

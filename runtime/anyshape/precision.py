@@ -1,7 +1,8 @@
 """Precisions that a model may be compiled for: what contractions of f32 multiply.
 
 "exact": their operands, as the model says. "bf16", "f16": their operands, rounded to the nearest number of that dtype; sums are of f32, and
-nothing else changes (docs/precision.md). `Within`: one of these for as many nodes as a bound of the error of results allows.
+nothing else changes (docs/precision.md). "f16-chunked": as "f16", but that sums of some products are of f16 where the processor multiplies
+f16, and those of these sums of f32. `Within`: one of these for as many nodes as a bound of the error of results allows.
 """
 
 from __future__ import annotations
@@ -13,10 +14,16 @@ from typing import Any, Literal, get_args
 from anyshape.errors import ArgumentError
 from anyshape.public import fits, short
 
-Narrow = Literal["bf16", "f16"]
+Narrow = Literal["bf16", "f16", "f16-chunked"]
 Precision = Literal["exact", Narrow]
 NARROW: tuple[Narrow, ...] = get_args(Narrow)
+CHUNKED: Narrow = "f16-chunked"
 PRECISIONS: tuple[Precision, ...] = ("exact", *NARROW)
+
+
+def factors(precision: str) -> str:
+    """The dtype that a narrow precision rounds factors to."""
+    return precision.partition("-")[0]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,7 +37,7 @@ def test_commands_say_what_is_narrowed(command: str, path: str, capsys: Any) -> 
 
 def test_text_names_the_ops(path: str, capsys: Any) -> None:
     assert main(["explain", path, "--precision", "bf16"]) == 0
-    assert "precision bf16: 1 node multiplies numbers rounded to it" in capsys.readouterr().out
+    assert "precision bf16: 1 node multiplies numbers rounded to bf16, with sums in f32" in capsys.readouterr().out
     assert main(["explain", path]) == 0
     assert "precision" not in capsys.readouterr().out
 

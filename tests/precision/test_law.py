@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import anyshape
-from anyshape.precision import NARROW, Narrow
+from anyshape.precision import CHUNKED, NARROW, Narrow
+from anyshape.vm.compiling.options import TargetName
 from anyshape_testing.calls.call import Call
 from anyshape_testing.calls.examples import shown
 from anyshape_testing.calls.nodes import equations_below, static_node
@@ -17,6 +18,7 @@ from anyshape_testing.calls.packages import PROPERTIES, register
 from anyshape_testing.execution.native import program
 from anyshape_testing.laws import narrowing
 from anyshape_testing.process.profile import LONG
+from tests.precision.test_pairs_of_f16 import in_f16
 
 register("anyshape_ops")
 SAMPLED = ["matmul", "conv"]
@@ -31,7 +33,7 @@ def test_contractions_are_narrowed(op: str, precision: Narrow, record_property: 
 
 @pytest.mark.parametrize("precision", NARROW)
 def test_what_is_not_narrowed_is_found(precision: Narrow, monkeypatch: Any, record_property: Any) -> None:
-    def exact(c: Call, precision: Narrow) -> anyshape.Executable:
+    def exact(c: Call, precision: Narrow, level: TargetName) -> anyshape.Executable:
         return anyshape.compile(program(c, static=True))
 
     monkeypatch.setattr(narrowing, "narrow", exact)
@@ -39,6 +41,35 @@ def test_what_is_not_narrowed_is_found(precision: Narrow, monkeypatch: Any, reco
     with pytest.raises(AssertionError, match=f"in {precision}"):
         narrowing.contractions_are_narrowed("matmul", record_property, precision=precision)
     narrowing._compiled._known.clear()
+
+
+@in_f16
+@pytest.mark.parametrize("op", OPS)
+def test_contractions_have_sums_of_f16(op: str, record_property: Any) -> None:
+    narrowing.contractions_are_narrowed(op, record_property, 1 if LONG else 4, op in SAMPLED, CHUNKED, "fp16")
+
+
+@in_f16
+def test_sums_of_f16_that_are_not_near_are_found(monkeypatch: Any, record_property: Any) -> None:
+    def of_bf16(c: Call, precision: Narrow, level: TargetName) -> anyshape.Executable:
+        executable = anyshape.compile(program(c, static=True), precision="bf16")
+        executable.report.sums = "in f16"
+        return executable
+
+    monkeypatch.setattr(narrowing, "narrow", of_bf16)
+    narrowing._compiled._known.clear()
+    with pytest.raises(AssertionError, match="with sums of f16, of matmul"):
+        narrowing.contractions_are_narrowed("matmul", record_property, precision=CHUNKED, level="fp16")
+    narrowing._compiled._known.clear()
+
+
+def test_what_sums_of_f16_may_lose() -> None:
+    """Two terms are added up apart, four in two sums; beyond a chunk there are no more additions in f16."""
+    want, sizes = np.zeros(1, np.float32), np.ones(1)
+    for terms, additions in ((1, 3), (2, 3), (4, 4), (64, 34), (1000, 34)):
+        at, above = (np.array([factor * 2.0**-11 * additions], np.float32) for factor in (0.99, 1.1))
+        assert narrowing.within_sums_of_f16(at, want, sizes, np.array([float(terms)]))
+        assert not narrowing.within_sums_of_f16(above, want, sizes, np.array([float(terms)]))
 
 
 def test_ops_with_contractions() -> None:

@@ -22,28 +22,31 @@ from tests.lower.forbidden import before_forbidden_memory
 
 Array = NDArray[Any]
 LEVELS = ("amx", "avx512", "slow pairs", "avx512f", "avx2", "sse")
+PAIRS = Pairs()
 STEP, LEAST = 2.0**-24, 2.0**-126
 
 
-def contract(a: Array, b: Array, level: str, prepacked: bool, nparts: int = 1) -> Array:
-    return contracted(a, b, level, prepacked, nparts)[0]
+def contract(a: Array, b: Array, level: str, prepacked: bool, nparts: int = 1, words: Pairs = PAIRS) -> Array:
+    return contracted(a, b, level, prepacked, nparts, words)[0]
 
 
-def contracted(a: Array, b: Array, level: str, prepacked: bool, nparts: int = 1) -> tuple[Array, int]:
+def contracted(
+    a: Array, b: Array, level: str, prepacked: bool, nparts: int = 1, words: Pairs = PAIRS
+) -> tuple[Array, int]:
     """The product, and how many bytes of scratch the last part wrote."""
     target = target_at(level)
     tiles = gemm.tiles_for(target, F32)
     batches, m, k = a.shape
-    n, words = b.shape[-1], gemm.panel_steps(Pairs(), target, k)
+    n, steps = b.shape[-1], gemm.panel_steps(words, target, k)
     (a1, am, ak), (b1, bk, bn) = ([step // 4 for step in x.strides] for x in (a, b))
     if prepacked:
-        b = before_forbidden_memory(Pairs().prepacked(b, tiles, target))
-        b1 = gemm.prepacked_elements(words, n, tiles)
+        b = before_forbidden_memory(words.prepacked(b, tiles, target))
+        b1 = gemm.prepacked_elements(steps, n, tiles)
     c = before_forbidden_memory(np.full((batches, m, n), 77, np.float32))
     scalars = (m, n, k, am, ak, bk, bn, batches, a1, b1, m * n)
-    by_tiles = gemm.by_matrix_tiles(Pairs(), target)
-    bytes_ = gemm.scratch_bytes(tiles, m, n, -(-k // Pairs().per(target)), packs_b=True, by_tiles=by_tiles)
-    kernel = contraction(level, F32, prepacked=prepacked, words=Pairs())
+    by_tiles = gemm.by_matrix_tiles(words, target)
+    bytes_ = gemm.scratch_bytes(tiles, m, n, -(-k // words.per(target)), packs_b=True, by_tiles=by_tiles)
+    kernel = contraction(level, F32, prepacked=prepacked, words=words)
     return c, run_parts(kernel, scalars, (a, b, c), bytes_, nparts)
 
 

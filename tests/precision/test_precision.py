@@ -19,7 +19,7 @@ SUMS = 2.0**-19
 """The share of a sum's terms by which sums of f32 of some hundred terms may differ; a rounding to bf16 is 2**-9 of one term."""
 
 
-DTYPES: dict[Narrow, Any] = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}
+DTYPES: dict[Narrow, Any] = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f16-chunked": np.float16}
 
 
 def rounded(a: Any, precision: Narrow = "bf16") -> Any:
@@ -105,7 +105,9 @@ def test_factors_of_16_bits_stay_as_they_are(precision: Narrow) -> None:
 
 @pytest.mark.parametrize("precision", ["bf17", "", "f8", "EXACT"])
 def test_another_precision_is_refused(precision: Any) -> None:
-    with pytest.raises(ArgumentError, match=f"precision must be one of exact, bf16, f16, got '{precision}'"):
+    with pytest.raises(
+        ArgumentError, match=f"precision must be one of exact, bf16, f16, f16-chunked, got '{precision}'"
+    ):
         anyshape.compile(product(), precision=precision)
 
 

@@ -77,7 +77,7 @@ def test_inputs_that_are_none_are_refused(inputs: Any) -> None:
 def test_f16_within_a_bound() -> None:
     exe = anyshape.compile(function(), precision=Within(max_relative_error=1e-3, inputs=[{"x": X}], precision="f16"))
     assert exe.options.precision == "f16" and exe.report.narrowed == ["matmul"]
-    with pytest.raises(ArgumentError, match="Within: precision must be one of bf16, f16, got str 'exact'"):
+    with pytest.raises(ArgumentError, match="Within: precision must be one of bf16, f16, f16-chunked, got str 'exact'"):
         Within(max_relative_error=0.1, inputs=[{"x": X}], precision="exact")  # type: ignore[arg-type]
 
 

@@ -162,7 +162,7 @@ OPERATIONS: dict[str, int] = {
     "philox": 2, "entropy": 0,
     "and": 2, "or": 2, "not": 1, "neg": 1, "abs": 1, "select": 3, "cast": 1, "bitcast": 1,
     **dict.fromkeys(("exp", "expm1", "log", "log1p", "sqrt", "tanh", "erf", "sin", "cos"), 1),
-    **dict.fromkeys(("floor", "ceil", "round_even", "trunc"), 1), "round_bf16": 1,
+    **dict.fromkeys(("floor", "ceil", "round_even", "trunc"), 1), "round_bf16": 1, "round_f16": 1,
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anyshape.dtypes import BF16, I32, I64, DType, from_numpy, highest, lowest
+from anyshape.dtypes import BF16, F16, I32, I64, DType, from_numpy, highest, lowest
 from anyshape.equations import entropy, philox
 from anyshape.equations.expr import Apply, Reduce
 
@@ -93,6 +93,7 @@ _UNARY: dict[str, Callable[[Array], Array]] = {
     "log1p": np.log1p, "sqrt": np.sqrt, "tanh": np.tanh,
     "erf": _erf, "sin": np.sin, "cos": np.cos, "floor": np.floor, "ceil": np.ceil, "round_even": np.rint, "trunc": np.trunc,
     "round_bf16": lambda a: _cast(_cast(a, BF16), from_numpy(a.dtype)),
+    "round_f16": lambda a: _cast(_cast(a, F16), from_numpy(a.dtype)),
 }  # fmt: skip
 
 

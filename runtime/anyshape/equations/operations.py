@@ -13,7 +13,7 @@ from anyshape.equations.builder import Equation, Run, Update
 from anyshape.equations.expr import Apply, Expr, Read, Reduce, Tensor, Var
 from anyshape.equations.traversal import walk
 
-_CONVERSIONS = ("cast", "round_bf16")
+_CONVERSIONS = ("cast", "round_bf16", "round_f16")
 
 
 def operations(equations: Iterable[Equation]) -> Size:

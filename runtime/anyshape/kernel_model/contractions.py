@@ -8,7 +8,7 @@ each with a loop variable that the other lacks. Which op it came from does not m
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -27,8 +27,9 @@ WIDENED = frozenset(((F16, F32), (BF16, F32), (I8, F32)))
 BYTES = frozenset((I8, U8))
 """Dtypes of memory that the matrix product multiplies as they are, in sums of i32."""
 
-ROUND = "round_bf16"
-"""The operation of equations that rounds a factor of f32 to the nearest bf16: both factors of a contraction have it, or none."""
+ROUNDINGS: Mapping[str, DType] = {"round_bf16": BF16, "round_f16": F16}
+"""The operations of equations that round a factor of f32 to the nearest number of fewer bits: both factors of a contraction have the same
+one, or none."""
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -81,10 +82,19 @@ def contraction_of(terms: Terms[T, V], term: T) -> Contraction[T, V] | None:
 
 def unrounded(terms: Terms[T, V], factor: T) -> T:
     """A factor without the rounding that the product does to it."""
-    match terms.arguments(ROUND, factor):
-        case (wide,):
-            return wide
-    return factor
+    return next((wide for wide, _ in _roundings(terms, factor)), factor)
+
+
+def rounded_to(terms: Terms[T, V], factor: T) -> DType | None:
+    """What the product rounds a factor to."""
+    return next((dtype for _, dtype in _roundings(terms, factor)), None)
+
+
+def _roundings(terms: Terms[T, V], factor: T) -> Iterator[tuple[T, DType]]:
+    for operation, dtype in ROUNDINGS.items():
+        match terms.arguments(operation, factor):
+            case (wide,):
+                yield wide, dtype
 
 
 def as_stored(terms: Terms[T, V], factor: T) -> T:

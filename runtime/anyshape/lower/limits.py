@@ -13,11 +13,11 @@ from functools import cache
 import numpy as np
 
 from anyshape.lower.gemm.codes import multiply_add_words, per_word
-from anyshape.lower.gemm.pairs import Pairs, multiply_add_pairs
+from anyshape.lower.gemm.pairs import Pairs, accumulation, multiply_add_f16
 from anyshape.lower.llvm import matrix_tiles
 from anyshape.lower.llvm.builder import FunctionBuilder, Module
 from anyshape.lower.llvm.target_probe import kept_number, least, multiply_adds_calls
-from anyshape.lower.llvm.types import F32, F64, I32, I64, PTR, VOID, Type, Val, const
+from anyshape.lower.llvm.types import F16, F32, F64, I32, I64, PTR, VOID, Type, Val, const
 from anyshape.lower.multiply_adds import MultiplyAdd
 from anyshape.lower.target import Target, host_target
 
@@ -89,7 +89,9 @@ def _step(multiply_add: MultiplyAdd, target: Target) -> tuple[Type, int, Step]:
     """The type of sums, the products of each in one step, and a step: sums plus products of two factors."""
     match multiply_add:
         case "bf16":
-            return F32, Pairs().per(target), multiply_add_pairs
+            return F32, Pairs().per(target), accumulation(target, Pairs()).step
+        case "f16":
+            return F16, 1, multiply_add_f16
         case "i8":
             return I32, per_word(target), lambda f, a, b, total: multiply_add_words(f, a, b, total, a_unsigned=True)
         case _:

@@ -5,7 +5,7 @@ In: a group and a target. Out: a `MultiplyAdd`, of its largest form of products 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, get_args
 
 from anyshape.dtypes import F64
@@ -14,6 +14,7 @@ from anyshape.lower.gemm.codes import Codes
 from anyshape.lower.gemm.pairs import Pairs
 from anyshape.lower.gemm.words import by_matrix_tiles
 from anyshape.lower.kernel import Group
+from anyshape.lower.llvm.types import BF16, F16
 from anyshape.lower.lowering import nodes_of
 from anyshape.lower.schedule.blocked import Blocked
 from anyshape.lower.schedule.kernel_schedule import Phase, schedule_group
@@ -21,17 +22,34 @@ from anyshape.lower.schedule.products import Product
 from anyshape.lower.schedule.recurrence import Recurrence
 from anyshape.lower.target import Target, host_target
 
-MultiplyAdd = Literal["f32", "f64", "bf16", "i8", "bf16 tiles", "i8 tiles"]
-"""f32 and f64: multiply-adds of these, and of integers of 32 and 64 bits; bf16 and i8: sums in 32 bits of products of pairs of bf16 and of
-groups of bytes, in vectors or in matrix tiles"""
+MultiplyAdd = Literal["f32", "f64", "bf16", "f16", "i8", "bf16 tiles", "i8 tiles"]
+"""f32, f64 and f16: multiply-adds of these, or of integers of 32 and 64 bits; bf16 and i8: sums in 32 bits of products of pairs of bf16
+and of groups of bytes, in vectors or in matrix tiles"""
 MULTIPLY_ADDS: tuple[MultiplyAdd, ...] = get_args(MultiplyAdd)
 
 
 def multiply_adds_of(target: Target) -> list[MultiplyAdd]:
     """The multiply-adds that a processor has."""
     tiles = target.matrix_tiles
-    lacking = {"bf16 tiles": tiles is None or not tiles.pairs, "i8 tiles": tiles is None or not tiles.dots}
+    lacking = {
+        "f16": not target.halves,
+        "bf16 tiles": tiles is None or not tiles.pairs,
+        "i8 tiles": tiles is None or not tiles.dots,
+    }
     return [m for m in MULTIPLY_ADDS if not lacking.get(m, False)]
+
+
+_WORDS: Mapping[str, Pairs] = {"bf16": Pairs(BF16), "f16-chunked": Pairs(F16)}
+"""What contractions of narrow precisions multiply, whose equations round factors"""
+
+
+def products_of_lane(precision: str, target: Target) -> int:
+    """Products of f32, or of what a precision rounds these to, that a lane of a vector multiplies at once. It is 0 where products are no
+    limit, as by matrix tiles, and where they take as long as those of f32, but lose more behind a transform."""
+    words = _WORDS.get(precision)
+    if words is None or words.per(target) == 1 or by_matrix_tiles(words, target):
+        return int(precision == "exact")
+    return words.per(target)
 
 
 def multiply_add_of(group: Group, target: Target | None = None) -> MultiplyAdd:
@@ -61,7 +79,9 @@ def _of_product(p: Product, target: Target) -> MultiplyAdd:
     if p.words is not None and by_matrix_tiles(p.words, target):
         by_tiles = not isinstance(rows, int) or rows >= p.words.least_rows(target)
     match p.words:
-        case Pairs() if target.multiplies_pairs:
+        case Pairs(element) if p.words.are_multiplied(target):
+            if element == F16:
+                return "f16"
             return "bf16 tiles" if by_tiles else "bf16"
         case Codes():
             return "i8 tiles" if by_tiles else "i8"

@@ -59,8 +59,9 @@ class Target:
     one instruction, `masks` that masked loads and stores are, `scalef` that AVX-512's multiplication by a power of two is there; `f16` that
     there are instructions between f16 and f32; `dots` that products of four bytes, one with a sign and one without, are added up by one;
     `pairs` that products of two bf16 are, `slow_pairs` that multiply-adds of f32 multiply as many numbers in less time than these;
-    `permutes_bytes` that one picks any bytes of two vectors of 64. `line_bytes` come from memory together. `matrix_tiles` are those that
-    this process may use.
+    `halves` that multiply-adds of f16 are there, of which a vector has twice as many as of f32, `emulates_halves` that other instructions
+    compute what they would, for tests; `permutes_bytes` that one picks any bytes of two vectors of 64. `line_bytes` come from memory
+    together. `matrix_tiles` are those that this process may use.
     """
 
     triple: str
@@ -78,6 +79,8 @@ class Target:
     dots: bool = False
     pairs: bool = False
     slow_pairs: bool = False
+    halves: bool = False
+    emulates_halves: bool = False
     permutes_bytes: bool = False
     line_bytes: int = _LINE
     matrix_tiles: MatrixTiles | None = None
@@ -145,11 +148,15 @@ class Target:
     def limited(self, level: str) -> Target:
         """Returns this machine with fewer of its instructions: `avx512` (as it is, but for matrix tiles), `avx512f` (AVX-512 as
         its first server processors had it, with no products of bytes or of bf16), `avxvnni` (AVX2 with dot products of bytes), `avx2` or
-        `sse`; `amx` is this machine with matrix tiles, emulated if it has none. For tests and comparisons."""
+        `sse`; `amx` is this machine with matrix tiles, `fp16` with multiply-adds of f16 in place of tiles, both emulated where it has none.
+        For tests and comparisons."""
         if not self.triple.startswith("x86_64"):
             return self
         if level == "amx":
             return self if self.matrix_tiles is not None else replace(self, matrix_tiles=self._emulated_tiles())
+        if level == "fp16":
+            wide = self.vector_bytes == 64
+            return replace(self.without_tiles, halves=wide, emulates_halves=wide and not self.halves)
         if level == "avx512":
             return self.without_tiles
         on = [f[1:] for f in self.features.split(",") if f.startswith("+")]
@@ -163,6 +170,7 @@ class Target:
                 dots=False,
                 pairs=False,
                 slow_pairs=False,
+                halves=False,
                 permutes_bytes=False,
                 matrix_tiles=None,
             )
@@ -179,6 +187,7 @@ class Target:
             dots=dots,
             pairs=False,
             slow_pairs=False,
+            halves=False,
             permutes_bytes=False,
             matrix_tiles=None,
         )
@@ -244,6 +253,11 @@ def pairs_of_bf16(vector_bytes: int, features: dict[str, bool]) -> bool:
     return vector_bytes == 64 and features.get("avx512bf16", False)
 
 
+def multiply_adds_of_f16(vector_bytes: int, features: dict[str, bool]) -> bool:
+    """Whether there are multiply-adds of f16, for the vectors that are used."""
+    return vector_bytes == 64 and features.get("avx512fp16", False)
+
+
 def tiles_of(vector_bytes: int, features: dict[str, bool]) -> MatrixTiles | None:
     """The matrix tiles that a list of features has, beside the vectors that pack their operands."""
     if not features.get("amx-tile", False):
@@ -286,6 +300,7 @@ def processor(
         f16=triple.startswith("aarch64") or "f16c" in names,
         dots=dot_products(width, names),
         pairs=pairs_of_bf16(width, names),
+        halves=multiply_adds_of_f16(width, names),
         permutes_bytes=byte_permutations(width, names),
         foreign=True,
     )
@@ -325,6 +340,7 @@ def host_target() -> Target:
         f16=triple.startswith(("aarch64", "arm64")) or names.get("f16c", False),
         dots=dot_products(vector_bytes, dict(names)),
         pairs=pairs_of_bf16(vector_bytes, dict(names)),
+        halves=multiply_adds_of_f16(vector_bytes, dict(names)),
         permutes_bytes=byte_permutations(vector_bytes, dict(names)),
         line_bytes=_line_bytes(),
         matrix_tiles=tiles if tiles is not None and tiles_permitted() else None,

@@ -1,8 +1,9 @@
-"""Narrowing: both factors of every contraction of f32 are rounded to bf16 or f16, and summed up in f32 as before.
+"""Narrowing: both factors of every contraction of f32 are rounded to bf16 or f16, and summed up as before.
 
 In: a schedule. Out: the schedule with such equations, and the nodes that have one. What a contraction is, says
-`kernel_model/contractions.py`; nothing else is rounded. Factors that are floats of 16 bits in memory stay as they are. A factor that is an
-element of a constant becomes one of a constant of f16, which takes half the memory; for bf16 the matrix product packs constants itself.
+`kernel_model/contractions.py`; nothing else is rounded. Factors that are floats of 16 bits in memory stay as they are. A factor of f16 that
+is an element of a constant becomes one of a constant of f16, which takes half the memory; where an operation rounds (`ROUNDINGS`) the
+matrix product packs constants itself, and chooses how it adds up.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -18,7 +20,7 @@ from anyshape.equations import Equation, Tensor
 from anyshape.equations.expr import Apply, Expr, Read, Reduce, Var, apply, cast, read, reduce_node
 from anyshape.equations.traversal import replace_node, walk
 from anyshape.graph.value import Node, Value, constant
-from anyshape.kernel_model.contractions import EXPRESSIONS, ROUND, Contraction, as_stored, contraction_of
+from anyshape.kernel_model.contractions import EXPRESSIONS, Contraction, as_stored, contraction_of
 from anyshape.passes.steps import KernelStep, RegionStep, Schedule, ScheduleStep, TableStep
 from anyshape.precision import Narrow
 
@@ -27,11 +29,11 @@ def _through_f16(x: Expr) -> Expr:
     return cast(cast(x, F16), F32)
 
 
-def _to_bf16(x: Expr) -> Expr:
-    return apply(ROUND, x)
-
-
-ROUNDED: Mapping[Narrow, Callable[[Expr], Expr]] = {"bf16": _to_bf16, "f16": _through_f16}
+ROUNDED: Mapping[Narrow, Callable[[Expr], Expr]] = {
+    "bf16": partial(apply, "round_bf16"),
+    "f16": _through_f16,
+    "f16-chunked": partial(apply, "round_f16"),
+}
 """A factor of f32 as it is multiplied, by precision"""
 
 

@@ -23,6 +23,7 @@ from ..llvm.matrix_tiles import EMULATIONS, WORDS
 from ..llvm.types import BF16, F16, F32, F64, I8, I16, I32, I64, Type
 from ..target import Target
 from . import pairs
+from .accumulation import Accumulation
 from .codes import (
     SIDES,
     Side,
@@ -45,7 +46,7 @@ from .microkernels import (
     tile_columns,
 )
 from .packing import emit_pack, emit_pack_all, emit_touch, pack_all_name, pack_name, touch_name
-from .pairs import PACK, TABLE, dot_operands, emit_pack_pairs, emit_pack_rows, multiply_add_pairs, strip_operands
+from .pairs import Pairs, accumulation, dot_operands, emit_pack_pairs, emit_pack_rows, strip_operands
 from .reload_probe import reloads_factors
 from .thin import emit_thin, join_name, part_name
 from .tiles import Tiles, tiles_for
@@ -57,8 +58,8 @@ STORED = (F16, BF16, I8)
 """Types that operands of f32 products may have in memory: kernels of their own widen B as they read it, packers A as they pack it."""
 CODES = (I8.vector(4),)
 """Types whose products are those of words: bytes in sums of i32, which are moved by this library too."""
-PAIRED = (BF16.vector(2),)
-"""Types whose products are those of words, from operands of f32: pairs of bf16."""
+PAIRED = (BF16.vector(2), F16.vector(2))
+"""Types whose products are those of words, from operands of f32: pairs of bf16 or of f16."""
 TILED = (BF16.vector(WORDS), I8.vector(WORDS))
 """Types whose products are those of words by matrix tiles: the first of pairs of bf16, the second of fours of bytes."""
 MOVED = (I16,)
@@ -82,20 +83,17 @@ def library_module(target: Target, element: Type) -> Module:
         tiles = tiles_for(target, I32)
         for a_unsigned in (False, True):
             step = partial(multiply_add_words, a_unsigned=a_unsigned)
-            emit_kernels(module, tiles, words=WordKernels(table_of(a_unsigned), step))
+            emit_kernels(module, tiles, words=WordKernels(table_of(a_unsigned), Accumulation(step)))
         for side in SIDES:
             emit_pack_codes(module, tiles, side)
         emit_transpose(module, element.scalar)
         emit_thin(module, element.scalar)
         return module
     if element in PAIRED:
-        tiles = tiles_for(target, F32)
-        emit_kernels(
-            module,
-            tiles,
-            words=WordKernels(TABLE, multiply_add_pairs, dot_operands(target, tiles.lanes), strip_operands(target)),
-        )
-        emit_pack_pairs(module, tiles)
+        tiles, of = tiles_for(target, F32), Pairs(element.scalar)
+        dot, strip = dot_operands(target, of, tiles.lanes), strip_operands(target, of)
+        emit_kernels(module, tiles, words=WordKernels(of.table, accumulation(target, of), dot, strip))
+        emit_pack_pairs(module, tiles, of)
         return module
     if element in TILED:
         _emit_tiled(module, element)
@@ -174,7 +172,7 @@ def symbols_of(element: Type) -> tuple[str, ...]:
     if element in CODES:
         return (*map(table_of, (False, True)), *map(pack_codes_name, SIDES), *_moving(element.scalar))
     if element in PAIRED:
-        return TABLE, PACK
+        return Pairs(element.scalar).table, Pairs(element.scalar).packers[0]
     if element in TILED:
         return _tiled_symbols(element)
     if element in MOVED:

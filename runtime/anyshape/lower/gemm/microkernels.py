@@ -6,20 +6,19 @@ In: the row count, the panel count, masked or not: one function each. Out: funct
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle
 
 from ..llvm.builder import FunctionBuilder, Module
 from ..llvm.types import I8, I64, VOID, Type, Val, const
+from .accumulation import OF_ELEMENTS, Accumulation
 from .dots import DotOperands, emit_dot
-from .kernel_arguments import KERNEL_ARGUMENTS, multiply_add, widened
+from .kernel_arguments import KERNEL_ARGUMENTS, widened
 from .reload_probe import reloads_factors
 from .strips import StoredRows, StripOperands, emit_strip
 from .tiles import Tiles
 
-CHUNK = 128
-"""Products added up in registers before they go onto the sum in memory: rounding grows with the length of a chain of additions."""
 SEVERAL = 3
 """The number of tiles in a block from which on one of them keeps what it widens for the others."""
 HALVED = 32
@@ -54,17 +53,13 @@ def table_index(tiles: Tiles, kind: int, rows: int) -> int:
     return kind * (tiles.tallest + 1) + rows
 
 
-Step = Callable[[FunctionBuilder, Val, Val, Val], Val]
-"""Adds the product of a factor of A and columns of B to their sums."""
-
-
 @dataclass(frozen=True)
 class WordKernels:
-    """Kernels of words: the name of their table, and how they multiply; how few rows and a B in place are, if they are: `dot` of columns
-    that are contiguous along k, `strip` of adjacent ones."""
+    """Kernels of words: the name of their table, and how they are multiplied and added up; how few rows and a B in place are, if they are:
+    `dot` of columns that are contiguous along k, `strip` of adjacent ones."""
 
     table: str
-    step: Step
+    accumulation: Accumulation
     dot: DotOperands | None = None
     strip: StripOperands | None = None
 
@@ -74,7 +69,7 @@ def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None, words
     stored = stored or tiles.element
     table = table_name(tiles.element, stored) if words is None else words.table
     prefix = tiles.element.suffix if words is None else table
-    step = multiply_add if words is None else words.step
+    accumulation = OF_ELEMENTS if words is None else words.accumulation
     names, reloads = [], stored != tiles.element and reloads_factors(module.target)
     for kind in (FULL, MASKED, NARROW, WIDE, FAR):
         for rows in range(tiles.rows + 1):
@@ -88,7 +83,9 @@ def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None, words
             else:
                 names.append(_name(prefix, kind, rows))
                 vectors = 1 if kind == NARROW else tiles.vectors * panels
-                emit_kernel(module, tiles, names[-1], rows, vectors, kind, stored, reloads=reloads, step=step)
+                emit_kernel(
+                    module, tiles, names[-1], rows, vectors, kind, stored, reloads=reloads, accumulation=accumulation
+                )
         names += [""] * (tiles.tallest - tiles.rows)
     if words is None or words.dot is not None:
         for rows in range((tiles.rows_in_place if words is None else tiles.few_rows) + 1):
@@ -153,7 +150,7 @@ def emit_kernel(
     stored: Type,
     keeps: bool = False,
     reloads: bool = False,
-    step: Step = multiply_add,
+    accumulation: Accumulation = OF_ELEMENTS,
     adds: bool = False,
 ) -> None:
     """Emits one kernel. `keeps`: columns of B are stored widened. `reloads`: each multiply-add loads its element of A; of two vectors of
@@ -161,7 +158,14 @@ def emit_kernel(
     ragged panel is half of one where that has all of its columns."""
     whole, half = [tiles.lanes] * vectors, tiles.lanes // 2
     loops = _KernelLoops(
-        tiles=tiles, rows=rows, kind=kind, stored=stored, keeps=keeps, reloads=reloads, step=step, adds=adds
+        tiles=tiles,
+        rows=rows,
+        kind=kind,
+        stored=stored,
+        keeps=keeps,
+        reloads=reloads,
+        accumulation=accumulation,
+        adds=adds,
     )
     with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
         if kind not in (MASKED, NARROW) or keeps or tiles.lanes * tiles.element.bytes <= HALVED:
@@ -185,7 +189,7 @@ class _KernelLoops:
     stored: Type
     keeps: bool
     reloads: bool
-    step: Step
+    accumulation: Accumulation
     adds: bool
 
     def emit(self, f: FunctionBuilder, widths: Sequence[int]) -> None:
@@ -195,15 +199,16 @@ class _KernelLoops:
         k, a, a_row, a_step, b, b_step, b_panel, c, c_step, count, soon, soon_step = f.args
         masks = [f.tail_mask(count, n, v * tiles.lanes) if masked else None for v, n in enumerate(widths)]
         offsets = [f.add(f.mul(b_panel, v // tiles.vectors), (v % tiles.vectors) * tiles.lanes) for v in range(vectors)]
-        start = [const(tiles.element.vector(n), 0) for n in widths] * rows
+        start = [const(self.accumulation.register(tiles.element.vector(n)), 0) for n in widths] * rows
         places = _places(rows)
         origins = sorted({origin for origin, _ in places})
         row_bytes, step_bytes = f.mul(a_row, tiles.element.bytes), f.mul(a_step, tiles.element.bytes)
         pointers = [f.gep(a, f.mul(row_bytes, origin), I8) for origin in origins]
         loads = vectors if self.reloads and vectors <= 2 else 1
+        length = self.accumulation.chunk
         ahead = f.mul(b_step, _steps_ahead(tiles, stored)) if self.kind == FAR else None
-        with f.for_range(0, k, CHUNK, carried=[b, *pointers], at_least_once=True) as chunk:
-            end = f.smin(f.add(chunk.index, CHUNK), k)
+        with f.for_range(0, k, length, carried=[b, *pointers], at_least_once=True) as chunk:
+            end = f.smin(f.add(chunk.index, length), k)
             with f.for_range(chunk.index, end, carried=[*chunk.carried, *start]) as loop:
                 b_now, *rest = loop.carried
                 a_now, sums = dict(zip(origins, rest)), rest[len(origins) :]
@@ -218,13 +223,13 @@ class _KernelLoops:
                     _factors(f, tiles, a_now[origin], row_bytes, times, loads, widths) for origin, times in places
                 )
                 sums = [
-                    self.step(f, factor, column, sums[i * vectors + v])
+                    self.accumulation.step(f, factor, column, sums[i * vectors + v])
                     for i, of_row in enumerate(factors)
                     for v, (factor, column) in enumerate(zip(of_row, columns, strict=True))
                 ]
                 following = [f.gep(pointer, step_bytes, I8) for pointer in a_now.values()]
                 loop.next(f.gep(b_now, b_step, stored), *following, *sums)
-            totals = loop.results[1 + len(origins) :]
+            totals = [self.accumulation.total(f, x) for x in loop.results[1 + len(origins) :]]
             if self.adds:
                 _put(f, tiles, totals, c, c_step, masks, True)
             else:

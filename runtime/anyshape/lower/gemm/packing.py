@@ -51,7 +51,8 @@ class _Conversion:
     tiles: Tiles
     source: Type
     to: Type
-    rounds: bool = False
+    rounds: Type | None = None
+    """What elements are rounded to, and stay of their own type."""
 
     def read(self, f: FunctionBuilder, base: Val, index: ValLike = 0, mask: Val | None = None, lanes: int = 0) -> Val:
         narrow, vector = self.source.vector(lanes), self.tiles.element.vector(lanes)
@@ -59,19 +60,31 @@ class _Conversion:
         return widened(f, raw, vector)
 
     def convert(self, f: FunctionBuilder, value: Val) -> Val:
-        if self.rounds:
-            return half.through_bf16(f, value)
+        if self.rounds is not None:
+            return half.through(f, value, self.rounds)
         return narrowed(f, value, self.to)
 
 
+@dataclass(frozen=True)
+class Rounding:
+    """A packer of elements that are rounded to fewer bits: its name, and the float of 16 bits."""
+
+    name: str
+    to: Type
+
+
 def emit_pack(
-    module: Module, tiles: Tiles, source: Type | None = None, to: Type | None = None, rounded_as: str = ""
+    module: Module,
+    tiles: Tiles,
+    source: Type | None = None,
+    to: Type | None = None,
+    rounds: Rounding | None = None,
 ) -> None:
-    """Emits the exported packer of elements of a type. `rounded_as`: its name, if it rounds them to bf16."""
+    """Emits the exported packer of elements of a type."""
     source, element = source or tiles.element, to or tiles.element
-    move = _Conversion(tiles, source, element, bool(rounded_as))
+    move = _Conversion(tiles, source, element, None if rounds is None else rounds.to)
     methods = (_emit_along_k, _emit_along_rows, _emit_any)
-    name = rounded_as or pack_name(source, element)
+    name = pack_name(source, element) if rounds is None else rounds.name
     emit_packer(module, name, tiles.lanes, source, element, [partial(emit, move=move) for emit in methods])
 
 

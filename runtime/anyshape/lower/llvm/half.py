@@ -90,16 +90,32 @@ def shorten(f: FunctionBuilder, a: Val, to: Type) -> Val:
     return f.bitcast(f.convert("trunc", half, I16), to.scalar.vector(a.type.lanes))
 
 
-def through_bf16(f: FunctionBuilder, a: Val) -> Val:
-    """An f32 rounded to bf16, as f32. The instruction for vectors takes numbers below 2^-126 for 0, as products of pairs do."""
-    if f.target.pairs and a.type.lanes == _NARROWED:
-        return widen(f, f.bitcast(narrow(f, a), BF16.vector(_NARROWED)))
-    return widen(f, shorten(f, a, BF16.vector(a.type.lanes)))
+def through(f: FunctionBuilder, a: Val, element: Type) -> Val:
+    """An f32 rounded to a float of 16 bits, as f32."""
+    return widen(f, f.bitcast(narrow(f, a, element), element.vector(a.type.lanes)))
 
 
-def narrow(f: FunctionBuilder, a: Val) -> Val:
-    """A vector of f32 as the bits of bf16, where the processor has pairs of these."""
-    return f.call_intrinsic("llvm.x86.avx512bf16.cvtneps2bf16.512", I16.vector(a.type.lanes), [a])
+def narrow(f: FunctionBuilder, a: Val, element: Type) -> Val:
+    """An f32 as the bits of a float of 16 bits. The instruction for vectors of bf16 takes numbers below 2^-126 for 0, as products of pairs
+    do."""
+    if element == BF16 and f.target.pairs and a.type.lanes == _NARROWED:
+        return f.call_intrinsic("llvm.x86.avx512bf16.cvtneps2bf16.512", I16.vector(_NARROWED), [a])
+    return f.bitcast(shorten(f, a, element.vector(a.type.lanes)), I16.vector(a.type.lanes))
+
+
+def multiply_add(f: FunctionBuilder, a: Val, b: Val, total: Val) -> Val:
+    """a * b + total of f16, rounded to f16: by one instruction where the processor has it (AVX512-FP16), else by way of f32, in which the
+    product is exact."""
+    if f.target.halves and not f.target.emulates_halves:
+        return f.fma_f16(a, b, total)
+    return shorten(f, f.fma(widen(f, a), widen(f, b), widen(f, total)), total.type)
+
+
+def add(f: FunctionBuilder, a: Val, b: Val) -> Val:
+    """a + b of f16, rounded to f16, in the same way."""
+    if f.target.halves and not f.target.emulates_halves:
+        return f.add_f16(a, b)
+    return shorten(f, f.add(widen(f, a), widen(f, b)), a.type)
 
 
 def _to_bf16(f: FunctionBuilder, bits: Val) -> Val:

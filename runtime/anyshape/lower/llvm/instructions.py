@@ -317,6 +317,25 @@ class InstructionBuilder:
             return self.add(self.mul(x, y), z)
         return self.call_intrinsic("llvm.fma", x.type, [x, y, z])
 
+    def fma_f16(self, a: Val, b: Val, c: Val) -> Val:
+        """a * b + c of f16, of a processor that has an instruction for it, which rounds once."""
+        x, y, z = map(self._as_half, (a, b, c))
+        product = self.emit(a.type, f"fmul contract {a.type.as_float} {x}, {y}")
+        return self._as_bits(self.emit(a.type, f"fadd contract {a.type.as_float} {product.name}, {z}"))
+
+    def add_f16(self, a: Val, b: Val) -> Val:
+        """a + b of f16, of a processor that has an instruction for it."""
+        x, y = map(self._as_half, (a, b))
+        return self._as_bits(self.emit(a.type, f"fadd {a.type.as_float} {x}, {y}"))
+
+    def _as_half(self, a: Val) -> str:
+        """The name of a float of 16 bits as LLVM's own type has it."""
+        return self.emit(a.type, f"bitcast {a} to {a.type.as_float}").name
+
+    def _as_bits(self, a: Val) -> Val:
+        """Such a value as all others are represented."""
+        return self.emit(a.type, f"bitcast {a.type.as_float} {a.name} to {a.type}")
+
     smin, smax, umin, umax = map(_extreme, ("smin", "smax", "umin", "umax"))
     """The lesser and the greater of two integers, with and without sign. Without, no operand may be a negative literal."""
 
@@ -366,11 +385,9 @@ class InstructionBuilder:
         if str(a.type) == str(to):
             return Val(a.name, to)
         if a.type.is_half and op == "fpext":
-            real = self.emit(a.type, f"bitcast {a} to {a.type.as_float}")
-            return self.emit(to, f"fpext {a.type.as_float} {real.name} to {to}")
+            return self.emit(to, f"fpext {a.type.as_float} {self._as_half(a)} to {to}")
         if to.is_half and op == "fptrunc":
-            real = self.emit(to, f"fptrunc {a} to {to.as_float}")
-            return self.emit(to, f"bitcast {to.as_float} {real.name} to {to}")
+            return self._as_bits(self.emit(to, f"fptrunc {a} to {to.as_float}"))
         return self.emit(to, f"{op} {a} to {to}")
 
     def bitcast(self, a: Val, to: Type) -> Val:

@@ -10,10 +10,15 @@ from typing import Any
 from numpy.typing import NDArray
 
 from anyshape.dims import Size
-from anyshape.kernel_model.contractions import ROUND, Contraction, as_stored, contraction_of, unrounded
+from anyshape.dtypes import BF16, F16
+from anyshape.kernel_model.contractions import Contraction, as_stored, contraction_of, rounded_to, unrounded
 from anyshape.lower.gemm import Pairs
 from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Reduction, walk
 from anyshape.lower.ir.terms import NODES
+from anyshape.lower.llvm import types
+
+_NARROW = {BF16: types.BF16, F16: types.F16}
+"""Dtypes that factors are rounded to, as LLVM has them"""
 
 
 def plain_access(factor: DagNode) -> Access | None:
@@ -30,8 +35,12 @@ def contraction(r: Reduction, over_several: bool = False) -> Contraction[DagNode
 
 def words_of(r: Reduction) -> Pairs | None:
     """The words that the product multiplies, where both factors of a contraction are rounded, and f32 in memory."""
-    rounded = (NODES.arguments(ROUND, x) for x in r.body.inputs)
-    return Pairs() if all(x is not None and as_stored(NODES, x[0]) is x[0] for x in rounded) else None
+    a, b = r.body.inputs
+    dtype = rounded_to(NODES, a)
+    if dtype is None or rounded_to(NODES, b) is not dtype:
+        return None
+    plain = (unrounded(NODES, x) for x in (a, b))
+    return Pairs(_NARROW[dtype]) if all(as_stored(NODES, x) is x for x in plain) else None
 
 
 def factors_of(r: Reduction) -> tuple[DagNode, DagNode]:

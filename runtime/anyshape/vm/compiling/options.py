@@ -28,7 +28,7 @@ Stage = Literal["graph", "schedule", "program", "llvm", "asm"]
 Kernels = Literal["native", "interpret"]
 LoopName = Literal["native", "python"]
 ExecutorName = Literal["vm", "graph"]
-TargetName = Literal["host", "amx", "avx512", "avx512f", "avxvnni", "avx2", "sse"]
+TargetName = Literal["host", "amx", "fp16", "avx512", "avx512f", "avxvnni", "avx2", "sse"]
 STAGES, KERNELS, LOOPS, EXECUTORS, TARGETS = map(get_args, (Stage, Kernels, LoopName, ExecutorName, TargetName))
 
 
@@ -41,8 +41,8 @@ class Options:
     standard refuses is taken for what it most likely means, and the report says how. `threads`: how many may work on one kernel, at most
     and by default (0) as many as this process may use processors; results do not depend on it. `growth`: the most by which an algorithm
     with fewer products may multiply the bound of rounding errors, 0 for none (docs/lowering.md). `precision`: "bf16" and "f16" round
-    what contractions of f32 multiply to that dtype, and nothing else (docs/precision.md), but in `exact_nodes`, as `Report.narrowed` names
-    them.
+    what contractions of f32 multiply to that dtype, and nothing else, "f16-chunked" lets them add up in it, too (docs/precision.md), but in
+    `exact_nodes`, as `Report.narrowed` names them.
     `max_memory`: the most bytes that a call may need for intermediate values and results. `recorder`: the recorder of kernels, for
     `profile`."""
 

@@ -27,7 +27,7 @@ from anyshape.graph.value import Node
 from anyshape.logs import COMPILE
 from anyshape.passes.factors import bytes_of_factors
 from anyshape.passes.steps import Schedule
-from anyshape.precision import NARROW, Narrow
+from anyshape.precision import CHUNKED, NARROW, Narrow
 from anyshape.types import FunctionType, ListType, TensorType
 from anyshape.vm.compiling.executors import expect_results, make_executor
 from anyshape.vm.compiling.generate import generate, generate_function
@@ -200,14 +200,15 @@ class Compiler:
         if self.options.kernels != "native" or not any(n.op.algorithms for n in f.nodes):
             return f
         from anyshape.lower.llvm.target_probe import multiply_adds
+        from anyshape.lower.multiply_adds import products_of_lane
         from anyshape.passes import optimise
         from anyshape.passes.algorithms import Vectors, by_size
 
         target = self.target or target_called(self.options.target)
-        pairs = self.options.precision == "bf16" and target.multiplies_pairs and target.matrix_tiles is None
-        if self.options.precision != "exact" and not pairs:
-            return f  # products are no limit of tiles, and f32 that are rounded take as long as f32
-        vectors = Vectors(target.lanes(F32.itemsize), multiply_adds(target) * (2 if pairs else 1))
+        products = products_of_lane(self.options.precision, target)
+        if not products:
+            return f
+        vectors = Vectors(target.lanes(F32.itemsize), multiply_adds(target) * products)
         return by_size(f, lambda g, chosen: optimise(g, self.compute, chosen), vectors, self.options.growth)
 
     def _program(self, f: Function, assumed: frozenset[Any]) -> Program:
@@ -265,9 +266,19 @@ class Compiler:
 
         schedule, nodes = narrowed(schedule, precision, is_kept)
         if not self.report.programs:
+            self.report.sums = self._sums(precision)
             self.report.narrowed += map(names.of, nodes)
             self.report.kept_exact += kept
         return schedule
+
+    def _sums(self, precision: Narrow) -> str:
+        """In what narrowed contractions add up, in words."""
+        native = self.options.kernels == "native"
+        if precision == CHUNKED and native and (self.target or target_called(self.options.target)).halves:
+            from anyshape.lower.gemm.pairs import CHUNK_OF_F16
+
+            return f"of {2 * CHUNK_OF_F16} products in f16, and of these in f32"
+        return "in f32"
 
     def _function(
         self, callee: Callee, functions: Mapping[Callee, int], maker: KernelMaker, noted: bool

@@ -13,6 +13,7 @@ from anyshape.graph.function import Function
 from anyshape.graph.value import Node
 from anyshape.logs import COMPILE
 from anyshape.outline import outline
+from anyshape.precision import factors
 from anyshape.vm.report.causes import Causes
 from anyshape.vm.report.size_variants import SizeVariant
 from anyshape.wording import counted
@@ -25,8 +26,9 @@ class Report:
     `kernels` count what was compiled; `compiled_after_first_call`, programs compiled since. `rebuilt`: why a saved model was compiled
     again instead of loaded. `policy`: that of sizes, in words, if there is one; `variants`: programs for some sizes that it asked for.
     `notes`: what the importer took for granted that the model does not say. `columns`: outputs that are lists of maps in the model, and
-    the labels of their columns. `precision`: what contractions of f32 multiply; `narrowed`: the nodes in which that is not f32, and
-    `kept_exact` those in which it is on demand; `example_errors`: the largest relative error of each example, if there were some."""
+    the labels of their columns. `precision`: what contractions of f32 multiply, `sums`: in what they add up; `narrowed`: the nodes in which
+    that is not f32, `kept_exact` those in which it is on demand; `example_errors`: the largest relative error of each example, if there
+    were some."""
 
     imported_dyn: int = 0
     became_static: int = 0
@@ -46,6 +48,7 @@ class Report:
     variants: list[SizeVariant] = field(default_factory=list)
     columns: list[tuple[str, Sequence[Any]]] = field(default_factory=list)
     precision: str = "exact"
+    sums: str = "in f32"
     narrowed: list[str] = field(default_factory=list)
     kept_exact: list[str] = field(default_factory=list)
     example_errors: list[float] = field(default_factory=list)
@@ -110,7 +113,9 @@ class Report:
         if self.precision != "exact":
             count = len(self.narrowed)
             who = f"{counted(count, 'node')} {'multiplies' if count == 1 else 'multiply'}"
-            lines.append(f"precision {self.precision}: {who} numbers rounded to it, with sums in f32")
+            lines.append(
+                f"precision {self.precision}: {who} numbers rounded to {factors(self.precision)}, with sums {self.sums}"
+            )
             lines += [f"  {node}" for node in self.narrowed]
             lines += [f"  exact: {node}" for node in self.kept_exact]
             lines += [f"  largest relative error of example {k}: {e:.2g}" for k, e in enumerate(self.example_errors)]

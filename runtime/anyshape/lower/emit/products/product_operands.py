@@ -70,8 +70,8 @@ def _words_of_bytes(lanes: int, side: gemm.Side) -> _WordsOf:
     return _WordsOf(nothing, lambda f, rows: gemm.words_of(f, rows, side))
 
 
-def _words_of_pairs(lanes: int) -> _WordsOf:
-    return _WordsOf(const(F32.vector(lanes), 0), lambda f, rows: gemm.pair_words(f, rows[0], rows[1]))
+def _words_of_pairs(lanes: int, element: Type) -> _WordsOf:
+    return _WordsOf(const(F32.vector(lanes), 0), lambda f, rows: gemm.pair_words(f, rows[0], rows[1], element))
 
 
 PANELS_AHEAD = 4
@@ -87,6 +87,7 @@ class OperandCode:
         self.tiles = gemm.tiles_for(ctx.f.target, self.element)
         self.per = 1 if p.words is None else p.words.per(ctx.f.target)
         """Elements of a word."""
+        self.pairs = p.words if isinstance(p.words, gemm.Pairs) else None
 
     def columns(self, b: ComputedColumns | WindowColumns) -> gemm.Packed:
         """Returns how the template packs columns."""
@@ -122,8 +123,8 @@ class OperandCode:
         """Returns how places of a copy of windows are packed. `side`: what their bytes are, if they are bytes; their sums go to `total`."""
         if side is not None:
             return partial(self._pack_words, places, _words_of_bytes(self.tiles.lanes, side), total)
-        if self.per == 2:
-            return partial(self._pack_words, places, _words_of_pairs(self.tiles.lanes), None)
+        if self.pairs is not None and self.per == 2:
+            return partial(self._pack_words, places, _words_of_pairs(self.tiles.lanes, self.pairs.element), None)
         return partial(self._pack_taps, places)
 
     def _stage(self, windows: Windows[DagNode], f: FunctionBuilder, tile: gemm.Tile) -> None:
@@ -291,13 +292,14 @@ class OperandCode:
 
     def _as_packed(self, value: Val) -> Val:
         """An element as a word of its own has it."""
-        return value if self.p.words is None else half.through_bf16(self.ctx.f, value)
+        return value if self.pairs is None else half.through(self.ctx.f, value, self.pairs.element)
 
     def _put_half(self, value: Val, step: Val, at: Val) -> None:
         """Stores elements of a step of k as the halves of words that it is: the first halves, with nothing in the second ones, or these."""
         f, lanes = self.ctx.f, value.type.lanes
         is_second = f.compare("ne", f.and_(step, 1), 0)
-        bits = f.convert("zext", half.narrow(f, value), I32)
+        assert self.pairs is not None
+        bits = f.convert("zext", half.narrow(f, value, self.pairs.element), I32)
         first = f.select(is_second, f.load(at, I32.vector(lanes)), const(bits.type, 0))
         f.store(f.or_(first, f.select(is_second, f.shl(bits, 16), bits)), at)
 
@@ -312,7 +314,7 @@ class OperandCode:
         if p.codes is not None:  # rows of bytes, or of what they are widened to, are words as they lie
             element, lanes = (I8 if self.per == 4 else I16), lanes * self.per
             ctx = replace(ctx, lanes=lanes)
-        elif self.per == 2:
+        elif self.pairs is not None and self.per == 2:
             element = I16
 
         def body() -> None:
@@ -324,8 +326,10 @@ class OperandCode:
                 value = f.splat(ctx.values.of(a.value, copy), lanes)
                 if p.codes is not None:
                     value = gemm.digits(f, value, p.codes.a)
+                elif self.pairs is not None and element is I16:
+                    value = half.narrow(f, value, self.pairs.element)
                 else:
-                    value = half.narrow(f, value) if element is I16 else self._as_packed(value)
+                    value = self._as_packed(value)
                 f.store(value, at)
 
         with in_batch(ctx, p, tile), ctx.levels.loop(0, count, 1) as iteration:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from anyshape.dtypes import BF16 as ROUNDED
 from anyshape.dtypes import F32 as SINGLE
 from anyshape.dtypes import F64 as DOUBLE
 from anyshape.dtypes import I8 as BYTE
 from anyshape.dtypes import I32 as WORD
 from anyshape.dtypes import NARROW, NARROW_FLOATS, U8, DType
 from anyshape.equations import entropy
+from anyshape.kernel_model.contractions import ROUNDINGS
 from anyshape.lower.gemm import add_dot
 from anyshape.lower.llvm import half, narrow
 from anyshape.lower.llvm import vecmath as vm
@@ -92,8 +92,8 @@ def apply(f: FunctionBuilder, op: str, dtype: DType, args: Sequence[Val], kinds:
         return add_dot(f, const(args[0].type, 0), *args)
     if op == "cast":
         return convert(f, args[0], kinds[0], dtype)
-    if op == "round_bf16":
-        return convert(f, convert(f, args[0], kinds[0], ROUNDED), ROUNDED, dtype)
+    if op in ROUNDINGS:
+        return convert(f, convert(f, args[0], kinds[0], ROUNDINGS[op]), ROUNDINGS[op], dtype)
     if op == "bitcast":
         return _bits_as(f, args[0], kinds[0], dtype)
     if op == "select":
