@@ -18,7 +18,7 @@ from anyshape.passes.algorithms import Algorithms, Vectors, by_size
 from anyshape.vm.compiling.options import Options
 
 RNG = np.random.default_rng(7)
-VECTORS = Vectors(lanes=16, multiply_adds=2)
+VECTORS = Vectors(lanes=16, multiply_adds=2, second_cache=1 << 20, last_cache=24 << 20)
 CHANNELS = 32
 ALL = 200.0
 """The growth of errors by which every algorithm may be chosen."""
@@ -145,7 +145,7 @@ def test_the_bound_of_errors_decides() -> None:
     assert (
         growths["conv_by_2"] == growths["conv_run_by_2"] ** 2 and growths["conv_by_4"] == growths["conv_run_by_4"] ** 2
     )
-    f = layers("f32[1, 32, 56, 56]", weights())
+    f = layers("f32[1, 64, 28, 28]", weights(64))
     products = [n for n in chosen(f, growths["conv_by_2"]).nodes if n.op.name == "tile_products"]
     assert {n.inputs[0].type.shape[0] for n in products if n.inputs[0] is not None and n.inputs[0].type.shape} == {4}
     assert names(chosen(f, growths["conv_by_2"] - 0.1)).count("conv") == 2
@@ -160,6 +160,14 @@ def test_pictures_by_2_take_fewer_products_where_they_are_large() -> None:
         assert [n for n in after if n in ("conv", "tile_products")] == algorithm
 
 
+@pytest.mark.parametrize("size, faster", [(28, True), (112, True), (160, False)])
+def test_transforms_beyond_the_caches_cost_more(size: int, faster: bool) -> None:
+    """What 64 channels of 160 x 160 places are transformed to comes from memory, and takes longer than the products that are saved."""
+    x, growth = anyshape.input("x", f"f32[1, 64, {size}, {size}]"), 16.0
+    f = anyshape.function([x], ops.conv(x, weights(64), pads=(1, 1, 1, 1)))
+    assert ("tile_products" in names(chosen(f, growth))) is faster
+
+
 def test_small_pictures_have_sums_where_larger_ones_have_none() -> None:
     """Few products for each weight of an algorithm take longer than the sums; the last of the sides that are compared decides."""
     x = anyshape.input("x", "f32[b, 128, h, w]")
@@ -169,7 +177,7 @@ def test_small_pictures_have_sums_where_larger_ones_have_none() -> None:
 
 def test_phases_of_a_transposed_convolution_take_fewer_products(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(algorithms, "SMALLER", (48,))
-    x, w = anyshape.input("x", "f32[b, 64, h, w]"), RNG.normal(size=(64, 32, 4, 4)).astype(np.float32)
+    x, w = anyshape.input("x", "f32[b, 256, h, w]"), RNG.normal(size=(256, 128, 4, 4)).astype(np.float32)
     f = chosen(anyshape.function([x], ops.conv_transpose(x, w, strides=(2, 2), pads=(1, 1, 1, 1))))
     assert "tile_products" in names(f) and "conv" not in names(f)
 
@@ -274,11 +282,11 @@ def test_threads_and_a_saved_file(compiled: tuple[Any, Any], threads: int, tmp_p
 
 
 def test_the_option() -> None:
-    f = layers("f32[1, 32, 56, 56]", weights())
+    f = layers("f32[1, 64, 28, 28]", weights(64))
     for wrong in ("none", [1], -1.0, float("nan")):
         with pytest.raises(ArgumentError, match="growth must be"):
             anyshape.compile(f, growth=wrong)
-    x = RNG.normal(size=(1, CHANNELS, 56, 56)).astype(np.float32)
+    x = RNG.normal(size=(1, 64, 28, 28)).astype(np.float32)
     exact = anyshape.compile(f, kernels="interpret")(x)
     assert anyshape.compile(f, kernels="interpret", growth=0.0)(x).tobytes() == exact.tobytes()
     by_growth = [anyshape.compile(f, growth=growth)(x).tobytes() for growth in (0.0, 16.0, ALL)]

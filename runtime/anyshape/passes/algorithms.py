@@ -15,6 +15,7 @@ import numpy as np
 
 from anyshape import control, dims
 from anyshape.dims import Dim, Facts, Size
+from anyshape.dtypes import F32
 from anyshape.equations.expr import Read, Reduce
 from anyshape.equations.traversal import walk
 from anyshape.errors import AnyshapeError
@@ -35,8 +36,10 @@ LARGE, SMALLER = 224, (48, 12, 6)
 others are best. Beyond, it keeps those of the end. Signals of one dim have as many elements as such pictures."""
 CYCLES_PER_BYTE = 0.13
 """Cycles per byte of a product's constants, which come from beyond the second cache in every call, while the product is computed."""
-CYCLES_PER_VECTOR, CYCLES_PER_KERNEL = 4.5, 1500.0
-"""Cycles per vector that a transform reads or writes; and per kernel, whatever it computes."""
+CYCLES_PER_VECTOR, BEYOND_SECOND_CACHE, BEYOND_LAST_CACHE = 4.5, 9.0, 24.0
+"""Cycles per vector that a transform reads or writes: where half of the second cache holds all of them, the last one, or none."""
+CYCLES_PER_KERNEL = 1500.0
+"""Cycles per kernel, whatever it computes."""
 CYCLES_PER_VECTOR_OF_GROUPS = 54.0
 """Cycles per vector of a transform where channels are split into groups, so that they do not lie side by side, and one vector is multiplied
 and added in a cycle: half where there are two."""
@@ -44,10 +47,20 @@ and added in a cycle: half where there are two."""
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """A processor's vectors: elements of f32 in one, and how many vectors it multiplies and adds in a cycle."""
+    """A processor's vectors: elements of f32 in one, how many vectors it multiplies and adds in a cycle, bytes of the second cache, and those
+    that the last one holds from one kernel to the next."""
 
     lanes: int
     multiply_adds: int
+    second_cache: int
+    last_cache: int
+
+    def cycles_of_transformed(self, elements: int) -> float:
+        """Cycles for each vector of a transform that reads and writes so many elements of f32."""
+        size = elements * F32.itemsize
+        if 2 * size <= self.second_cache:
+            return CYCLES_PER_VECTOR
+        return BEYOND_SECOND_CACHE if size <= self.last_cache else BEYOND_LAST_CACHE
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,8 +182,11 @@ class _Work:
 
     def cycles(self, sizes: dict[Dim, int], vectors: Vectors) -> float:
         if not self.products:
-            each = CYCLES_PER_VECTOR_OF_GROUPS / vectors.multiply_adds if self.split else CYCLES_PER_VECTOR
-            return _number(self.moved, sizes) / vectors.lanes * each + CYCLES_PER_KERNEL
+            moved = _number(self.moved, sizes)
+            each = vectors.cycles_of_transformed(moved)
+            if self.split:
+                each = max(each, CYCLES_PER_VECTOR_OF_GROUPS / vectors.multiply_adds)
+            return moved / vectors.lanes * each + CYCLES_PER_KERNEL
         products = sum(_number(n, sizes) for n in self.products) / vectors.lanes / vectors.multiply_adds
         return max(products, _number(self.constants, sizes) * CYCLES_PER_BYTE) + CYCLES_PER_KERNEL
 

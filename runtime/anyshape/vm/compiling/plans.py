@@ -208,7 +208,8 @@ class Compiler:
         products = products_of_lane(self.options.precision, target)
         if not products:
             return f
-        vectors = Vectors(target.lanes(F32.itemsize), multiply_adds(target) * products)
+        lanes, each_cycle = target.lanes(F32.itemsize), multiply_adds(target) * products
+        vectors = Vectors(lanes, each_cycle, target.l2_bytes, target.last_cache_holds)
         return by_size(f, lambda g, chosen: optimise(g, self.compute, chosen), vectors, self.options.growth)
 
     def _program(self, f: Function, assumed: frozenset[Any]) -> Program:
