@@ -47,7 +47,7 @@ and added in a cycle: half where there are two."""
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """A processor's vectors: elements of f32 in one, how many vectors it multiplies and adds in a cycle, bytes of the second cache, and those
+    """A processor's vectors: elements of f32 in one, how many it multiplies and adds in a cycle, bytes of the second cache, and those
     that the last one holds from one kernel to the next."""
 
     lanes: int
