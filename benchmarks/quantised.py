@@ -1,6 +1,7 @@
 """Models of `benchmarks.models` with integers of 8 bits, as onnxruntime's tools quantise them: cases for `benchmarks.networks`.
 
-In: the name of a model, and whether its activations are quantised at each call or by ranges of sample calls (QDQ). Out: a case.
+In: the name of a model, and how it is quantised: activations at each call, or by ranges of sample calls, in the form of QDQ or of QLinear
+operators. Out: a case.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import onnx
 from onnx import ModelProto
@@ -25,17 +26,20 @@ TOLERANCE = 0.2
 """The tolerance as a share of the largest result: a rounding that differs by a step at one layer moves what follows by steps, too."""
 SAMPLES = 2
 """Number of sizes, the last ones, at which calls have the ranges that are taken."""
-_PRODUCTS = ["MatMul", "Gemm"]
+Form = Literal["dynamic", "QDQ", "QOperator"]
+PRODUCTS = ("MatMul", "Gemm")
+OF_IMAGES = ("Conv", "Add", "GlobalAveragePool", "MaxPool", "Flatten", *PRODUCTS)
 
 
 @dataclass(frozen=True)
 class Quantised:
-    """A model of `benchmarks.models`; `at` has its two sizes. `dynamic`: activations are quantised at each call."""
+    """A model of `benchmarks.models`; `at` has its two sizes. `quantises`: the operators that are quantised by ranges of calls."""
 
     operator: str
     of: str
-    dynamic: bool
+    form: Form
     at: tuple[Sizes, ...]
+    quantises: tuple[str, ...] = PRODUCTS
     name: str = ""
     new: bool = False
     steps: int = 0
@@ -47,7 +51,7 @@ class Quantised:
         return [o.name for o in self.model().graph.output]
 
     def model(self) -> ModelProto:
-        return _model(self.of, self.dynamic, tuple(tuple(sizes.values()) for sizes in self.at[-SAMPLES:]))
+        return _model(self.of, self.form, self.quantises, tuple(tuple(sizes.values()) for sizes in self.at[-SAMPLES:]))
 
     def arrays(self, sizes: Sizes) -> dict[str, Array]:
         taken = {i.name for i in self.model().graph.input}
@@ -55,7 +59,7 @@ class Quantised:
 
 
 @cache
-def _model(name: str, dynamic: bool, samples: Sequence[Sequence[int]]) -> ModelProto:
+def _model(name: str, form: Form, operators: tuple[str, ...], samples: Sequence[Sequence[int]]) -> ModelProto:
     from onnxruntime import quantization
 
     class Samples(quantization.CalibrationDataReader):
@@ -69,11 +73,11 @@ def _model(name: str, dynamic: bool, samples: Sequence[Sequence[int]]) -> ModelP
 
     with tempfile.TemporaryDirectory() as folder, _without_warnings():
         path, quantised = load(name).build(Path(folder) / "m.onnx"), Path(folder) / "q.onnx"
-        if dynamic:
+        if form == "dynamic":
             quantization.quantize_dynamic(path, quantised, weight_type=quantization.QuantType.QInt8)
         else:
             quantization.quantize_static(
-                path, quantised, Samples(), quant_format=quantization.QuantFormat.QDQ, op_types_to_quantize=_PRODUCTS,
+                path, quantised, Samples(), quant_format=quantization.QuantFormat[form], op_types_to_quantize=[*operators],
                 per_channel=True,
             )  # fmt: skip
         return onnx.load(quantised)
@@ -93,10 +97,15 @@ def _sizes(pairs: Sequence[tuple[int, int]]) -> tuple[Sizes, ...]:
 
 
 _OF_BERT = _sizes([(1, 1), (1, 16), (1, 128), (4, 128)])
+_OF_IMAGES = _sizes([(1, 64), (1, 97), (1, 224), (4, 96)])
 MODELS = {
     m.operator: m
     for m in (
-        Quantised("bert_mini, quantised dynamically", "bert_mini", True, _OF_BERT),
-        Quantised("bert_mini, QDQ", "bert_mini", False, _OF_BERT),
+        Quantised("bert_mini, quantised dynamically", "bert_mini", "dynamic", _OF_BERT),
+        Quantised("bert_mini, QDQ", "bert_mini", "QDQ", _OF_BERT),
+        Quantised("mobilenet, QDQ", "mobilenet", "QDQ", _OF_IMAGES, OF_IMAGES),
+        Quantised("mobilenet, QLinear", "mobilenet", "QOperator", _OF_IMAGES, OF_IMAGES),
+        Quantised("resnet18, QDQ", "resnet18", "QDQ", _OF_IMAGES, OF_IMAGES),
+        Quantised("resnet18, QLinear", "resnet18", "QOperator", _OF_IMAGES, OF_IMAGES),
     )
 }
