@@ -87,9 +87,37 @@ def iree_(path: Path, threads: int) -> tuple[Run, Callable[[], int | None]]:
     return lambda arguments: [to_host(y) for y in invoke([arguments[n] for n in names])], lambda: None
 
 
+def ncnn_(path: Path, threads: int) -> tuple[Run, Callable[[], int | None]]:
+    from benchmarks import ncnn_engine
+
+    return _bound_each_time(ncnn_engine.compiled(onnx_model(path), threads), ncnn_engine.arrays)
+
+
+def litert_(path: Path, threads: int) -> tuple[Run, Callable[[], int | None]]:
+    from benchmarks import litert_engine
+
+    return _bound_each_time(litert_engine.compiled(onnx_model(path), threads), litert_engine.arrays)
+
+
+def onnx_model(path: Path) -> Any:
+    import onnx
+
+    return onnx.load(path)
+
+
+def _bound_each_time(
+    bind: Callable[[Arrays], Callable[[], list[Any]]], arrays: Callable[[list[Any]], list[Any]]
+) -> tuple[Run, Callable[[], int | None]]:
+    return lambda arguments: arrays(bind(arguments)()), lambda: None
+
+
 MAKERS: dict[str, Callable[[Path, int], tuple[Run, Callable[[], int | None]]]] = {
-    "anyshape": anyshape_, "onnxruntime": onnxruntime_, "openvino": openvino_, "iree": iree_,
+    "anyshape": anyshape_, "onnxruntime": onnxruntime_, "openvino": openvino_, "iree": iree_, "ncnn": ncnn_, "litert": litert_,
 }  # fmt: skip
+
+
+MODULES = {"iree": "iree.compiler", "litert": "ai_edge_litert"}
+"""Modules that are not called as their engines"""
 
 
 def available(names: Sequence[str] = tuple(MAKERS)) -> list[str]:
@@ -103,7 +131,7 @@ def available(names: Sequence[str] = tuple(MAKERS)) -> list[str]:
 
 def installed(name: str) -> bool:
     try:
-        return importlib.util.find_spec("iree.compiler" if name == "iree" else name) is not None
+        return importlib.util.find_spec(MODULES.get(name, name)) is not None
     except ModuleNotFoundError:
         return False
 

@@ -225,7 +225,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=f"of {'; '.join([*networks(), *MODELS])}")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_TURNS} turn of each engine, and not {TURNS}")
-    parser.add_argument("--engines", nargs="*", default=["onnxruntime", "openvino"], help="peers (both)")
+    parser.add_argument(
+        "--engines",
+        nargs="*",
+        default=["onnxruntime", "openvino"],
+        help="peers (both); of convolutions ncnn and litert too",
+    )
     parser.add_argument("--threads", type=int, default=1, help="of every engine (1; 0: all processors)")
     parser.add_argument("--errors", action="store_true", help="errors against float64, in place of times")
     parser.add_argument("--growth", type=float, help="of errors, by algorithms with fewer products (as by default)")

@@ -50,15 +50,21 @@ Row = dict[str, Any]
 
 class Engines:
     """The engines that are asked, each of which is started anew after it ended in the midst of a case. `checkout`: the folder of the one
-    that is called `OTHER`."""
+    that is called `OTHER`; `options`: what this project's compiles with."""
 
-    def __init__(self, names: Sequence[str], threads: int, checkout: Path | None = None) -> None:
-        self.names, self.threads, self.checkout = names, threads, checkout
+    def __init__(
+        self,
+        names: Sequence[str],
+        threads: int,
+        checkout: Path | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.names, self.threads, self.checkout, self.options = names, threads, checkout, options
         self._workers: dict[str, OpWorker] = {}
 
     def worker(self, name: str) -> OpWorker:
         if name not in self._workers:
-            self._workers[name] = OpWorker(name, self.threads, self.checkout if name == OTHER else None)
+            self._workers[name] = OpWorker(name, self.threads, self.checkout if name == OTHER else None, self.options)
         return self._workers[name]
 
     def ask(self, name: str, refused: dict[str, str], method: str, *arguments: Any) -> Any:
@@ -296,8 +302,12 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--cases", default="", help="a regular expression to be found in the names of cases (all)")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_TURNS} turn of each engine, and not {TURNS}")
     parser.add_argument(
-        "--engines", nargs="*", default=["onnxruntime", "openvino"], help="peers (onnxruntime openvino)"
+        "--engines",
+        nargs="*",
+        default=["onnxruntime", "openvino"],
+        help="peers (onnxruntime openvino); of convolutions ncnn and litert too",
     )
+    parser.add_argument("--growth", type=float, help="of errors, by algorithms with fewer products (as by default)")
     parser.add_argument(
         "--other",
         type=Path,
@@ -340,7 +350,8 @@ def asked(parser: argparse.ArgumentParser, options: argparse.Namespace, threads:
 def engines_of(parser: argparse.ArgumentParser, options: argparse.Namespace, threads: int) -> Engines:
     """Starts this project's engine beside its peers, or beside that of another checkout."""
     if options.other is None:
-        return Engines(available([US, *options.engines]), threads, None)
+        own = {} if options.growth is None else {"growth": options.growth}
+        return Engines(available([US, *options.engines]), threads, None, own)
     if not all((options.other / room).is_dir() for room in ROOMS):
         parser.error(f"{options.other} is no checkout: it has no {' and no '.join(ROOMS)}")
     return Engines([US, OTHER], threads, options.other.resolve())

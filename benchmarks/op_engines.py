@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from onnx import ModelProto
 
 from benchmarks.checkouts import path_of
 from benchmarks.engines import onnxruntime_options
@@ -39,10 +40,13 @@ LIMIT = 120.0
 class OpWorker(Stopped):
     """An engine, which has one model at a time."""
 
-    def __init__(self, name: str, threads: int, checkout: Path | None = None) -> None:
-        """`checkout`: a folder whose anyshape it is, by whatever name."""
+    def __init__(
+        self, name: str, threads: int, checkout: Path | None = None, options: Mapping[str, Any] | None = None
+    ) -> None:
+        """`checkout`: a folder whose anyshape it is, by whatever name; `options`: what anyshape compiles with."""
         engine, path = (name, None) if checkout is None else ("anyshape", path_of(checkout))
-        super().__init__(name, "benchmarks.op_engines", (engine, threads), path, limit=LIMIT)
+        arguments = (engine, threads, dict(options or {}) if engine == "anyshape" else {})
+        super().__init__(name, "benchmarks.op_engines", arguments, path, limit=LIMIT)
 
     def compile(self, model: bytes) -> None:
         self.ask("compile", model)
@@ -61,10 +65,10 @@ class OpWorker(Stopped):
 # what runs in a process of its own
 
 
-def anyshape_(model: bytes, threads: int) -> Compiled:
+def anyshape_(model: bytes, threads: int, **options: Any) -> Compiled:
     import anyshape
 
-    executable = anyshape.compile(model, threads=threads)
+    executable = anyshape.compile(model, threads=threads, **options)
     return executable.run, lambda inputs, outputs: lambda: executable.run(inputs, outputs)
 
 
@@ -100,13 +104,15 @@ def openvino_(model: bytes, threads: int) -> Compiled:
         "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,  # f32, as the model says; not rows of 8 bits
     }
     core = openvino.Core()
-    compiled = core.compile_model(core.read_model(model), "CPU", hints)
+    free, held = (core.compile_model(core.read_model(model), "CPU", hints) for _ in range(2))
+    """One for calls with places for results, and one for others: without a place of its own, a call that follows one with places writes
+    where these were, however small (OpenVINO 2026.4; the process ends soon)."""
 
     def run(inputs: Arrays) -> list[Array]:
-        return [np.array(a) for a in compiled.create_infer_request().infer(dict(inputs)).values()]
+        return [np.array(a) for a in free.create_infer_request().infer(dict(inputs)).values()]
 
     def bound(inputs: Arrays, outputs: Arrays) -> Call:
-        request = compiled.create_infer_request()
+        request = held.create_infer_request()
         for name, array in inputs.items():
             request.set_tensor(name, openvino.Tensor(array, shared_memory=True))
         for k, place in enumerate(outputs.values()):
@@ -132,17 +138,34 @@ def iree_(model: bytes, _threads: int) -> Compiled:
     return lambda inputs: [to_host(y) for y in invoke([on_device(inputs[n]) for n in names])], bound
 
 
-ENGINES: dict[str, Callable[[bytes, int], Compiled]] = {
-    "anyshape": anyshape_, "onnxruntime": onnxruntime_, "openvino": openvino_, "iree": iree_,
+def ncnn_(model: bytes, threads: int) -> Compiled:
+    from benchmarks import ncnn_engine
+
+    return _where_it_likes(ncnn_engine.compiled(ModelProto.FromString(model), threads), ncnn_engine.arrays)
+
+
+def litert_(model: bytes, threads: int) -> Compiled:
+    from benchmarks import litert_engine
+
+    return _where_it_likes(litert_engine.compiled(ModelProto.FromString(model), threads), litert_engine.arrays)
+
+
+def _where_it_likes(bind: Callable[[Arrays], Call], arrays: Callable[[Any], list[Array]]) -> Compiled:
+    """Calls of an engine whose results lie where it likes."""
+    return lambda inputs: arrays(bind(inputs)()), lambda inputs, _: bind(inputs)
+
+
+ENGINES: dict[str, Callable[..., Compiled]] = {
+    "anyshape": anyshape_, "onnxruntime": onnxruntime_, "openvino": openvino_, "iree": iree_, "ncnn": ncnn_, "litert": litert_,
 }  # fmt: skip
 
 
 class _Engine:
-    def __init__(self, name: str, threads: int) -> None:
-        self._name, self._threads = name, threads
+    def __init__(self, name: str, threads: int, options: Mapping[str, Any]) -> None:
+        self._name, self._threads, self._options = name, threads, options
 
     def compile(self, model: bytes) -> None:
-        self._run, self._bound = ENGINES[self._name](model, self._threads)
+        self._run, self._bound = ENGINES[self._name](model, self._threads, **self._options)
 
     def take(self, inputs: Arrays, outputs: Sequence[str], new: bool) -> list[Array]:
         self._inputs = {n: placed(a) for n, a in inputs.items()}
@@ -182,4 +205,4 @@ def _timed(call: Call, repeats: int) -> float:
 
 
 if __name__ == "__main__":
-    serve(Connection(int(sys.argv[1])), lambda name, threads: (_Engine(name, threads), None))
+    serve(Connection(int(sys.argv[1])), lambda name, threads, options: (_Engine(name, threads, options), None))

@@ -1,4 +1,4 @@
-"""Models of `benchmarks.models` with integers of 8 bits, as onnxruntime's tools quantise them: cases for `benchmarks.networks`.
+"""Models of `benchmarks.models` as they are, and with integers of 8 bits, as onnxruntime's tools quantise them, for `benchmarks.networks`.
 
 In: the name of a model, and how it is quantised: activations at each call, or by ranges of sample calls, in the form of QDQ or of QLinear
 operators. Out: a case.
@@ -26,7 +26,7 @@ TOLERANCE = 0.2
 """The tolerance as a share of the largest result: a rounding that differs by a step at one layer moves what follows by steps, too."""
 SAMPLES = 2
 """Number of sizes, the last ones, at which calls have the ranges that are taken."""
-Form = Literal["dynamic", "QDQ", "QOperator"]
+Form = Literal["f32", "dynamic", "QDQ", "QOperator"]
 PRODUCTS = ("MatMul", "Gemm")
 OF_IMAGES = ("Conv", "Add", "GlobalAveragePool", "MaxPool", "Flatten", *PRODUCTS)
 
@@ -73,6 +73,8 @@ def _model(name: str, form: Form, operators: tuple[str, ...], samples: Sequence[
 
     with tempfile.TemporaryDirectory() as folder, _without_warnings():
         path, quantised = load(name).build(Path(folder) / "m.onnx"), Path(folder) / "q.onnx"
+        if form == "f32":
+            return onnx.load(path)
         if form == "dynamic":
             quantization.quantize_dynamic(path, quantised, weight_type=quantization.QuantType.QInt8)
         else:
@@ -103,6 +105,8 @@ MODELS = {
     for m in (
         Quantised("bert_mini, quantised dynamically", "bert_mini", "dynamic", _OF_BERT),
         Quantised("bert_mini, QDQ", "bert_mini", "QDQ", _OF_BERT),
+        Quantised("mobilenet", "mobilenet", "f32", _OF_IMAGES),
+        Quantised("resnet18", "resnet18", "f32", _OF_IMAGES),
         Quantised("mobilenet, QDQ", "mobilenet", "QDQ", _OF_IMAGES, OF_IMAGES),
         Quantised("mobilenet, QLinear", "mobilenet", "QOperator", _OF_IMAGES, OF_IMAGES),
         Quantised("resnet18, QDQ", "resnet18", "QDQ", _OF_IMAGES, OF_IMAGES),
