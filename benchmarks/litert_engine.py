@@ -159,8 +159,8 @@ class _Writer:
         self.numbers[layer.output] = number = self._value(layer.output, shape)
         return number
 
-    def _convolution(self, layer: Layer, given: int, channels: int) -> None:
-        """Writes a convolution. Raises ValueError for groups of several channels each, which XNNPACK is not given."""
+    def _convolution(self, layer: Layer, source: int, channels: int) -> None:
+        """Writes a convolution. Raises ValueError for groups of several channels each, which XNNPACK is not source."""
         s, w = self.schema, layer.weights
         assert w is not None and layer.bias is not None
         depthwise = layer.groups > 1
@@ -175,7 +175,7 @@ class _Writer:
             and layer.pads == tuple((k - 1) // 2 * d for k, d in zip(layer.kernel, layer.dilations)) * 2
         )
         same = same and all(k % 2 == 1 for k in layer.kernel)
-        padded = given if same else self._padded(layer, given, channels, 0.0)
+        padded = source if same else self._padded(layer, source, channels, 0.0)
         options = {
             "padding": s.Padding.SAME if same else s.Padding.VALID,
             "strideH": layer.strides[0],
@@ -193,15 +193,15 @@ class _Writer:
             weights, code, kind = w.transpose(0, 2, 3, 1), "CONV_2D", "Conv2DOptions"
         self._put(code, [padded, self._constant(weights), self._constant(layer.bias)], output, kind, **options)
 
-    def _padded(self, layer: Layer, given: int, channels: int, value: float) -> int:
+    def _padded(self, layer: Layer, source: int, channels: int, value: float) -> int:
         """A picture with its pads around it, if there are any."""
         top, left, bottom, right = layer.pads
         if not any(layer.pads):
-            return given
+            return source
         pads = self._constant(np.array([[0, 0], [top, bottom], [left, right], [0, 0]], np.int32))
         output = self._value(f"{layer.output}, padded", (1, 8, 8, channels))
         if value == 0.0:
-            self._put("PAD", [given, pads], output, "PadOptions")
+            self._put("PAD", [source, pads], output, "PadOptions")
         else:
-            self._put("PADV2", [given, pads, self._constant(np.array(value, np.float32))], output, "PadV2Options")
+            self._put("PADV2", [source, pads, self._constant(np.array(value, np.float32))], output, "PadV2Options")
         return output

@@ -42,11 +42,11 @@ def compiled(model: ModelProto, threads: int) -> Callable[[Mapping[str, Array]],
     def bind(arguments: Mapping[str, Array]) -> Callable[[], list[Any]]:
         if any(len(a) != 1 for a in arguments.values()):
             raise ValueError("ncnn has no batches")
-        given = {n: ncnn.Mat(np.ascontiguousarray(arguments[n][0])) for n in layers.inputs}
+        mats = {n: ncnn.Mat(np.ascontiguousarray(arguments[n][0])) for n in layers.inputs}
 
         def call() -> list[Any]:
             extractor = net.create_extractor()
-            for name, mat in given.items():
+            for name, mat in mats.items():
                 extractor.input(name, mat)
             return [extractor.extract(name)[1] for name in layers.outputs]
 

@@ -35,7 +35,7 @@ SUMS, NEIGHBOUR = 2e-6, 1e-3
 """What results may differ by, as a share of the largest: by the order of sums in f32; by a factor that is rounded to another neighbour of
 bf16, where it is computed."""
 CHUNKS = {SUMS: 2e-3, NEIGHBOUR: 8e-3}
-"""The same by sums in f16: of one product, and of one that others follow, exponentials of it among them."""
+"""What results may differ by with sums in f16: those of one product, and of one that others follow, exponentials of it among them."""
 LEVELS = ("host", "amx", "avx512f", "avx2", "sse")
 WORDS: dict[Narrow, Pairs] = {"bf16": Pairs(), CHUNKED: Pairs(F16)}
 

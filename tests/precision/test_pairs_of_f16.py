@@ -65,7 +65,7 @@ def alike(got: Array, want: Array) -> bool:
 
 @in_f16
 def test_chunks_are_added_up_in_f16() -> None:
-    """As many rows as have B packed, or constants."""
+    """Sums of so many rows that B is packed, and of constants."""
     for index, (m, n, k) in enumerate([*SIZES, (60, 40, 130), (1, 70, 64), (11, 33, 65), (9, 16, 1000), (2, 5, 0)]):
         for prepacked in {True, m <= 8}:
             a, b = drawn(2, m, k), drawn(2, k, n)

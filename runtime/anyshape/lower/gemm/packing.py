@@ -66,7 +66,7 @@ class _Conversion:
 
 
 @dataclass(frozen=True)
-class Rounding:
+class RoundingPacker:
     """A packer of elements that are rounded to fewer bits: its name, and the float of 16 bits."""
 
     name: str
@@ -78,7 +78,7 @@ def emit_pack(
     tiles: Tiles,
     source: Type | None = None,
     to: Type | None = None,
-    rounds: Rounding | None = None,
+    rounds: RoundingPacker | None = None,
 ) -> None:
     """Emits the exported packer of elements of a type."""
     source, element = source or tiles.element, to or tiles.element

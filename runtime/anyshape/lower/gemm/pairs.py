@@ -29,7 +29,7 @@ from .accumulation import OF_ELEMENTS, Accumulation
 from .dots import DotOperands, StoredElements, read_vector
 from .kernel_arguments import multiply_add
 from .matrix_tiles import ROW_PACK_ARGUMENTS, TileNames
-from .packing import Rounding, emit_pack, emit_packer, prepack_b
+from .packing import RoundingPacker, emit_pack, emit_packer, prepack_b
 from .strips import StoredRows, StripOperands
 from .tiles import Tiles
 from .words import panel_steps, word_panels
@@ -253,7 +253,7 @@ def emit_pack_pairs(module: Module, tiles: Tiles, of: Pairs) -> None:
     """Emits the exported packer: like that of f32, but that steps of the result are words."""
     name, to = of.packers[0], of.element
     if not of.are_multiplied(module.target):
-        emit_pack(module, tiles, rounds=Rounding(name, to))
+        emit_pack(module, tiles, rounds=RoundingPacker(name, to))
         return
     methods = [partial(emit, element=to) for emit in (_along_k, _along_rows, _any)]
     emit_packer(module, name, tiles.lanes, F32, F32, methods)

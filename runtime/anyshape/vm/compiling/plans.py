@@ -273,7 +273,7 @@ class Compiler:
         return schedule
 
     def _sums(self, precision: Narrow) -> str:
-        """In what narrowed contractions add up, in words."""
+        """Words for the numbers in which narrowed contractions add up."""
         native = self.options.kernels == "native"
         if precision == CHUNKED and native and (self.target or target_called(self.options.target)).halves:
             from anyshape.lower.gemm.pairs import CHUNK_OF_F16
