@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ..llvm.builder import FunctionBuilder
 from ..llvm.types import Type, Val, ValLike
 from ..target import Target
-from .reload_probe import reloads_factors
+from .reload_probe import shares_widened
 from .words import OperandWords
 
 
@@ -197,7 +197,6 @@ class ContractionSpec:
         return replace(self, words=None, b_stored=stored, a_packer=self.words.packers[0])
 
     def widens_b(self, target: Target) -> bool:
-        """Whether B may be widened for several tiles at once, and so needs scratch: kernels that take factors from memory widen without
-        extra time."""
+        """Whether B may be widened for several tiles at once, and so needs scratch."""
         narrow = self.b_stored is not None and self.b_stored != self.element
-        return isinstance(self.b, Prepacked) and narrow and not reloads_factors(target)
+        return isinstance(self.b, Prepacked) and narrow and shares_widened(target)
