@@ -154,7 +154,11 @@ def test_an_answer_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_is_measured_for_another_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     host = host_target()
-    probes = (target_probe, "measured_multiply_adds"), (reload_probe, "measured_reloads"), (reload_probe, "measured_free")
+    probes = (
+        (target_probe, "measured_multiply_adds"),
+        (reload_probe, "measured_reloads"),
+        (reload_probe, "measured_free"),
+    )
     probes = (*probes, (target_probe, "measured_reads_ahead"))
     for module, what in probes:
         monkeypatch.setattr(module, what, lambda target: pytest.fail("it was measured"))

@@ -13,8 +13,8 @@ from anyshape.dtypes import F32, I32
 from anyshape.equations.functions import bit_and, cast, reduce_, shift_right
 from anyshape.lower import Group, describe, host_target, lower_group
 from anyshape.lower.emit.scopes import row_groups
-from anyshape.lower.target import Target, processor
 from anyshape.lower.llvm import target_probe
+from anyshape.lower.target import Target, processor
 from tests.lower.groups import Builder, M
 from tests.lower.native import check
 

@@ -1,4 +1,4 @@
-"""Constants that are folded from narrower ones: which contractions read as they were before, and that results are those of the wide ones."""
+"""Constants that are folded from narrower ones: which of them contractions read as they were before, and that results are the same."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ CODES = RNG.integers(-127, 128, (K, N)).astype(np.int8)
 SCALES = (RNG.random(N) + 0.5).astype(np.float32)
 
 
-def scaled(scale: np.ndarray = SCALES, zero: np.ndarray | None = None, codes: np.ndarray = CODES, axis: int = 1) -> Value:
+def scaled(
+    scale: np.ndarray = SCALES, zero: np.ndarray | None = None, codes: np.ndarray = CODES, axis: int = 1
+) -> Value:
     return ops.dequantize_linear(codes, scale, zero, axis=axis)
 
 

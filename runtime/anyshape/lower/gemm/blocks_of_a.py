@@ -65,7 +65,9 @@ def _widened_or_packed(ctx: ContractionContext, ops: BatchOperands, block: Block
     return replace(block, row_step=f.select(dot, ctx.k, block.row_step), k_step=const(I64, 1), in_place=dot)
 
 
-def _in_place_or_packed(ctx: ContractionContext, a: Strided, ops: BatchOperands, block: Block, dot: Val | None) -> Block:
+def _in_place_or_packed(
+    ctx: ContractionContext, a: Strided, ops: BatchOperands, block: Block, dot: Val | None
+) -> Block:
     f, spec = ctx.f, ctx.spec
     assert ops.a is not None
     outer, inner = f.i64(a.outer), f.i64(a.inner)

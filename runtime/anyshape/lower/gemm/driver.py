@@ -108,7 +108,10 @@ class _Driver:
             blocks_of_rows = _BlocksOfRows(rows, block_tiles)
             with nullcontext() if self.matrix is None else self.matrix.configured(f):
                 if self.spec.packs_a_once:
-                    with self._blocks(blocks_of_rows, self._operands(b0, extents)) as block, f.for_range(b0, b1) as loop:
+                    with (
+                        self._blocks(blocks_of_rows, self._operands(b0, extents)) as block,
+                        f.for_range(b0, b1) as loop,
+                    ):
                         self._batch(self._operands(loop.index, extents), block, n0, n1, step)
                 else:
                     with f.for_range(b0, b1) as loop:

@@ -31,7 +31,9 @@ def reloads_factors(target: Target) -> bool:
 def shares_widened(target: Target) -> bool:
     """Whether several tiles take less time if the first one keeps what it widens for the others: not where micro-kernels widen without
     extra time, by reloading factors or because conversions have units of their own. That is measured, so of the host as it is."""
-    return not (_is_measured(target) and (measured_reloads(target.without_tiles) or measured_free(target.without_tiles)))
+    return not (
+        _is_measured(target) and (measured_reloads(target.without_tiles) or measured_free(target.without_tiles))
+    )
 
 
 def _is_measured(target: Target) -> bool:

@@ -157,7 +157,9 @@ def scratch_bytes(
     row = tiles.pitch(k) if gathered or by_tiles else k
     rows, tallest = (m + (ROWS - 1), tiles.tallest) if by_tiles else (m, tiles.rows)
     k = whole_steps(k) if by_tiles else k
-    total = (minimum(rows * row, maximum(tallest * row, tiles.b_block if once else tiles.a_block)) + tiles.slack) * size + ALIGN
+    total = (
+        minimum(rows * row, maximum(tallest * row, tiles.b_block if once else tiles.a_block)) + tiles.slack
+    ) * size + ALIGN
     if by_tiles:
         total = total + (k * ROWS + tiles.slack) * size + ALIGN
     if packs_b:

@@ -99,8 +99,8 @@ def _stream_calls(target: Target) -> list[Callable[[], object]]:
     vector = F32.vector(lanes)
     for name, ahead in (("alone", 0), ("prefetched", _STRETCHES_AHEAD)):
         with module.function(name, VOID, [("to", PTR), ("of", PTR), ("bytes", I64)]) as f:
-            to, of, size = f.args
-            with f.for_range(0, size, _STRETCH, carried=[const(vector, 0)] * _SUMS, at_least_once=True) as loop:
+            to, of, count = f.args
+            with f.for_range(0, count, _STRETCH, carried=[const(vector, 0)] * _SUMS, at_least_once=True) as loop:
                 at, sums = f.gep(of, loop.index, I8), list(loop.carried)
                 for line in range(0, _STRETCH if ahead else 0, lines):
                     f.prefetch(f.gep(at, ahead * _STRETCH + line, I8), False, into=2)
@@ -112,12 +112,12 @@ def _stream_calls(target: Target) -> list[Callable[[], object]]:
             f.ret()
     loaded, size = compile_module(module), min(4 * target.l2_bytes, target.l3_bytes // 2) // _STRETCH * _STRETCH
     memory = np.ones(size + (_STRETCHES_AHEAD + 1) * _STRETCH, np.uint8)
-    sums = np.zeros(_SUMS * lanes, np.float32)
+    results = np.zeros(_SUMS * lanes, np.float32)
 
     def call(name: str) -> Callable[[], object]:
         run = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(loaded.address(name))
         start = memory.ctypes.data + -memory.ctypes.data % lines
-        return lambda: (loaded, memory, sums, run(sums.ctypes.data, start, size))
+        return lambda: (loaded, memory, results, run(results.ctypes.data, start, size))
 
     return [call(name) for name in module.symbols]
 
