@@ -170,7 +170,8 @@ def test_what_is_quantised_is_one_kernel() -> None:
 
 
 def test_weights_are_matched_where_they_are_folded() -> None:
-    """A pattern matches a constant by the call that it was folded from; nothing remembers one that no pattern asks for."""
+    """A pattern matches a constant by the call that it was folded from; nothing remembers one that no pattern asks for, unless it
+    has grown."""
     w = ops.dequantize_linear(np.ones((2, 2), np.int8), np.float32(0.5), np.int8(0))
     t = ops.transpose(np.ones((2, 3), np.float32))
     results = optimise(anyshape.function([], [w, t])).results

@@ -329,17 +329,24 @@ def test_operands_computed_while_packing() -> None:
     np.testing.assert_allclose(got, (rows + along) @ (along[:, None] - columns), rtol=1e-5)
 
 
-def run_plain(build: Callable[[FunctionBuilder], None], *arrays: np.ndarray[Any, Any], nparts: int = 1) -> None:
-    """Emit a kernel with `build`, call every part of it with the arrays as buffers."""
-    module = Module(host_target())
+def run_plain(
+    build: Callable[[FunctionBuilder], None],
+    *arrays: np.ndarray[Any, Any],
+    nparts: int = 1,
+    only: int | None = None,
+    target: Target | None = None,
+    room: int = 1 << 21,
+) -> None:
+    """Emit a kernel with `build`, call every part of it, or one, with the arrays as buffers."""
+    module = Module(target or host_target())
     with module.kernel("contract") as f:
         build(f)
         f.ret(const(I32, 0))
     loaded = compile_module(module, gemm.resolve(module.imports, module.target))
     function = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_int64] * 5)(loaded.address("contract"))
     buffers = np.array([array.ctypes.data for array in arrays])
-    for part in range(nparts):
-        scratch = np.full(1 << 21, 255, np.uint8)
+    for part in range(nparts) if only is None else [only]:
+        scratch = np.full(room, 255, np.uint8)
         function(0, buffers.ctypes.data, scratch.ctypes.data, part, nparts)
 
 
@@ -370,6 +377,52 @@ def test_what_takes_longer_to_compute_is_computed_once_by_two_parts(computed: st
     run_plain(build, c, of_a, of_b, nparts=2)
     assert (c == k).all()
     assert {"a": int(of_a.max()), "b": int(of_b.max())} == times
+
+
+@pytest.mark.parametrize(("last_cache", "times"), [(8 << 20, 1), (1 << 18, 3)])
+@pytest.mark.parametrize("nparts", [1, 2])
+def test_rows_that_batches_share_are_packed_before_them(last_cache: int, times: int, nparts: int) -> None:
+    """Columns are computed for each block of rows that a quarter of the last cache holds. Rows a page apart are packed: what becomes of
+    them while the columns of the last batch are computed is not seen, unless another block follows."""
+    m, n, k, batches = 40, 64, 1024, 3
+    target = replace(host_target(), l2_bytes=1 << 16, l3_bytes=last_cache)
+    tiles = gemm.tiles_for(target, F32)
+
+    def build(f: FunctionBuilder) -> None:
+        c, a, counts = (f.load(f.arg("buffers"), PTR, at) for at in range(3))
+
+        def emit(f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, width: Val, to: Val) -> None:
+            (batch,) = tile.batch
+            if times == 1:
+                f.store(const(F32, 1000), a)
+            with f.for_range(0, count) as columns:
+                at = f.add(f.mul(batch, n), f.add(first, columns.index))
+                f.store(f.add(f.load(counts, I64, at), 1), counts, at)
+                with f.for_range(0, k) as along:
+                    value = f.convert("sitofp", f.add(batch, f.add(first, columns.index)), F32)
+                    f.store(value, to, f.add(f.mul(along.index, width), columns.index))
+
+        spec = gemm.ContractionSpec(
+            element=F32, m=m, n=n, k=k, a=gemm.Strided(a, k, 1), b=gemm.Packed(emit), c=gemm.Destination(c, n),
+            batch=[gemm.Batch(batches, 0, 0, m * n)],
+        )  # fmt: skip
+        assert spec.packs_a_once
+        assert not replace(spec, batch=[gemm.Batch(batches, m * k, 0, m * n)]).packs_a_once
+        assert not replace(spec, b=gemm.Strided(a, n, 1)).packs_a_once
+        assert not replace(spec, b=gemm.Packed(emit, lambda f, tile: None)).packs_a_once
+        assert not replace(spec, rows_done=lambda f, tile, row, count: None).packs_a_once
+        gemm.emit_contraction(f, spec, f.arg("scratch"), f.arg("part"), f.arg("nparts"))
+
+    rows = np.arange(m, dtype=np.float32)
+    for part in range(nparts):
+        a = np.repeat(rows[:, None], k, axis=1)
+        c, counts = np.zeros((batches, m, n), np.float32), np.zeros((batches, n), np.int64)
+        room = gemm.scratch_bytes(tiles, m, n, k, True, block=tiles.computed_block, once=True)
+        run_plain(build, c, a, counts, nparts=nparts, only=part, target=target, room=room)
+        done = counts > 0
+        assert (counts[done] == times).all() and done.any()
+        want = k * rows[:, None] * (np.arange(batches)[:, None, None] + np.arange(n))
+        assert (c == np.where(done[:, None], want, 0)).all()
 
 
 @pytest.mark.parametrize("m, n, k", [(3, 40, 9), (37, 75, 50), (200, 33, 1000)])

@@ -31,7 +31,8 @@ AVX512 = "+avx2,+fma,+f16c,+avx512f,+avx512vl,+avx512bw,+avx512dq"
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Empties every cache of answers."""
     monkeypatch.setattr(target_probe, "disk_cache", lambda: DiskCache(tmp_path))
-    for cached in (target_probe.gathers, target_probe.measured_multiply_adds, reload_probe.measured_reloads):
+    measured = reload_probe.measured_reloads, reload_probe.measured_free, target_probe.measured_reads_ahead
+    for cached in (target_probe.gathers, target_probe.measured_multiply_adds, *measured):
         cached.cache_clear()
 
 
@@ -72,6 +73,38 @@ def test_factors_are_loaded_again_where_that_is_faster(
 ) -> None:
     monkeypatch.setattr(reload_probe, "least", lambda calls, rounds: [call() and s for call, s in zip(calls, seconds)])
     assert reload_probe.measured_reloads(host_target()) == reloads
+
+
+@pytest.mark.usefixtures("empty")
+@pytest.mark.parametrize(("seconds", "are_free"), [([1.0, 1.0], 1), ([1.0, 1.01], 1), ([1.0, 1.07], 0)])
+def test_conversions_are_free_where_they_take_no_time_beside_the_products(
+    seconds: list[float], are_free: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reload_probe, "least", lambda calls, rounds: [call() and s for call, s in zip(calls, seconds)])
+    assert reload_probe.measured_free(host_target()) == are_free
+
+
+@pytest.mark.usefixtures("empty")
+@pytest.mark.parametrize(("seconds", "prefetches"), [([1.0, 1.1], False), ([1.0, 1.02], True), ([1.0, 0.7], True)])
+def test_streams_are_prefetched_unless_the_processor_is_faster_alone(
+    seconds: list[float], prefetches: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(target_probe, "least", lambda calls, rounds: [call() and s for call, s in zip(calls, seconds)])
+    for size in (32, 48):
+        target = replace(host_target(), l1_bytes=size << 10)
+        monkeypatch.setattr(target_probe, "host_target", lambda target=target: target)
+        assert target_probe.prefetches_streams(target) is (prefetches and target.has_buffers_to_prefetch)
+
+
+@pytest.mark.skipif(not (host_target().scalef and host_target().f16), reason="the host is not measured")
+@pytest.mark.parametrize(("reloads", "free"), [(False, False), (False, True), (True, False)])
+def test_tiles_share_what_is_widened_unless_it_takes_no_time(
+    reloads: bool, free: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reload_probe, "measured_reloads", lambda target: reloads)
+    monkeypatch.setattr(reload_probe, "measured_free", lambda target: free)
+    assert reload_probe.shares_widened(host_target()) is not (reloads or free)
+    assert reload_probe.shares_widened(host_target().limited("avx2"))
 
 
 @pytest.mark.usefixtures("empty")
@@ -121,11 +154,19 @@ def test_an_answer_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_is_measured_for_another_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     host = host_target()
-    for module, what in ((target_probe, "measured_multiply_adds"), (reload_probe, "measured_reloads")):
+    probes = (
+        (target_probe, "measured_multiply_adds"),
+        (reload_probe, "measured_reloads"),
+        (reload_probe, "measured_free"),
+    )
+    probes = (*probes, (target_probe, "measured_reads_ahead"))
+    for module, what in probes:
         monkeypatch.setattr(module, what, lambda target: pytest.fail("it was measured"))
     named = x86(host.cpu, AVX512)
     for target in (*TARGETS.values(), named, host.limited("avx2"), host.limited("sse")):
         assert target == host or (target_probe.multiply_adds(target) == 2 and not reload_probe.reloads_factors(target))
+        assert target == host or reload_probe.shares_widened(target)
+        assert target == host or target_probe.prefetches_streams(target) is target.has_buffers_to_prefetch
 
 
 @pytest.mark.skipif(host_target().vector_bytes == 16, reason="the narrowest vectors are not measured")

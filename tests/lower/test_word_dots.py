@@ -13,6 +13,7 @@ from anyshape.dtypes import F32, I32
 from anyshape.equations.functions import bit_and, cast, reduce_, shift_right
 from anyshape.lower import Group, describe, host_target, lower_group
 from anyshape.lower.emit.scopes import row_groups
+from anyshape.lower.llvm import target_probe
 from anyshape.lower.target import Target, processor
 from tests.lower.groups import Builder, M
 from tests.lower.native import check
@@ -90,7 +91,10 @@ def test_a_dot_product_is_one_instruction_where_there_is_one() -> None:
     assert "vpdpbusd" not in lower_group(blocks(), without_dots(WITH_DOTS)).text
 
 
-def test_codes_of_later_blocks_are_prefetched_where_a_block_is_one_stretch_of_memory() -> None:
+def test_codes_of_later_blocks_are_prefetched_where_a_block_is_one_stretch_of_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(target_probe, "measured_reads_ahead", lambda target: False)
     many, few = (replace(WITH_DOTS, l1_bytes=size << 10) for size in (48, 32))  # miss buffers
     assert "@llvm.prefetch" in lower_group(blocks(columns=64), many).text
     assert "@llvm.prefetch" not in lower_group(blocks(columns=64), few).text
@@ -98,6 +102,9 @@ def test_codes_of_later_blocks_are_prefetched_where_a_block_is_one_stretch_of_me
         "@llvm.prefetch" not in lower_group(blocks(), many).text
     )  # as many columns as vectors have are a part of a block
     check(blocks(columns=64), [{M: 1}, {M: 9}], target=replace(host_target(), l1_bytes=48 << 10))
+    monkeypatch.setattr(target_probe, "measured_reads_ahead", lambda target: True)
+    monkeypatch.setattr(target_probe, "host_target", lambda: many)
+    assert "@llvm.prefetch" not in lower_group(blocks(columns=64), many).text  # the processor does so by itself
 
 
 @pytest.mark.parametrize(

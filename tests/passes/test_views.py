@@ -16,6 +16,7 @@ from anyshape.equations import Tensor, Var
 from anyshape.equations.builder import Equation
 from anyshape.equations.expr import Expr, read, scalar
 from anyshape.lower import Group, host_target, lower_group
+from anyshape.lower.llvm import target_probe
 from anyshape.lower.schedule.kernel_schedule import schedule_group
 from anyshape.passes.fuse import fuse
 from anyshape.passes.pieces import by_pieces
@@ -239,10 +240,16 @@ def test_maps_behind_a_product_with_columns_in_groups_are_its_stores() -> None:
             np.testing.assert_allclose(exe.run({"a": x, "other": o})[0], want, rtol=1e-4, atol=1e-4)
 
 
-def test_what_the_next_group_of_columns_is_computed_of_is_prefetched() -> None:
-    """Bytes of the next group come from memory while this one is multiplied; on a processor whose first cache is small nothing is."""
+def test_what_the_next_group_of_columns_is_computed_of_is_prefetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes of the next group come from memory while this one is multiplied; on a processor whose first cache is small, or that reads ahead
+    by itself, nothing is."""
+    monkeypatch.setattr(target_probe, "measured_reads_ahead", lambda target: False)
     assert fetches(64, 48 << 10) and not fetches(64, 32 << 10)
     assert not fetches(256, 48 << 10)  # the next group is too far off
+    host = replace(host_target(), l1_bytes=48 << 10)
+    monkeypatch.setattr(target_probe, "host_target", lambda: host)
+    monkeypatch.setattr(target_probe, "measured_reads_ahead", lambda target: True)
+    assert not fetches(64, 48 << 10)
 
 
 def fetches(columns: int, l1: int) -> bool:

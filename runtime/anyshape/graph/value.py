@@ -97,7 +97,8 @@ class Value(Spelled):
         self.required: tuple[Value, ...] = ()
         """What is required of sizes that are computed of this value; see `require`."""
         self.folded: Node | None = None
-        """The call that a constant is the result of, where a rewrite's pattern may have it within another call."""
+        """The call that a constant is the result of, where a rewrite's pattern may have it within another call, or it is of more bytes than
+        what the call reads, which a kernel may read instead."""
 
     @property
     def is_constant(self) -> bool:

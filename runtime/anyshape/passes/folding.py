@@ -90,7 +90,7 @@ class FoldConstants:
         if arrays is None:
             return None
         folded = [constant(a, computed=True) for a in arrays]
-        if node.op.name in operands_of_patterns():
+        if node.op.name in operands_of_patterns() or sum(a.nbytes for a in arrays) > _bytes_of_operands(node):
             for v in folded:
                 v.folded = node
         return folded
@@ -126,8 +126,11 @@ def _is_small_enough(node: Node) -> bool:
     if len(known) < len(counts):
         return False
     computed = sum(n * v.type.dtype.itemsize for n, v in zip(known, node.outputs, strict=True))
-    of = sum(v.constant.nbytes for v in node.data_inputs if v is not None and v.constant is not None)
-    return sum(known) <= FOLD_ELEMENTS or computed <= of
+    return sum(known) <= FOLD_ELEMENTS or computed <= _bytes_of_operands(node)
+
+
+def _bytes_of_operands(node: Node) -> int:
+    return sum(v.constant.nbytes for v in node.data_inputs if v is not None and v.constant is not None)
 
 
 def _results(arrays: Mapping[Tensor, Array], outs: Mapping[str, Any]) -> Sequence[Array]:

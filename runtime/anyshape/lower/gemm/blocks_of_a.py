@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from ..llvm.matrix_tiles import ROWS
 from ..llvm.types import I1, I64, VOID, Val, const
-from .blocks import BatchOperands, Block, BlockRows, Panels, suits_in_place
+from .blocks import BatchOperands, Block, BlockRows, suits_in_place
 from .context import ContractionContext
 from .kernel_arguments import widened
 from .spec import Gathered, Packed, Strided
@@ -17,9 +17,9 @@ from .tiled_rows import RowPacking
 
 
 def block_of_a(
-    ctx: ContractionContext, ops: BatchOperands, rows: BlockRows, first: Val, end: Val, panels: Panels
+    ctx: ContractionContext, ops: BatchOperands, rows: BlockRows, first: Val, end: Val, dot: Val | None
 ) -> Block:
-    """Packs the rows of tiles first .. end - 1 unless they are read in place."""
+    """Packs the rows of tiles first .. end - 1 unless they are read in place. `dot`: whether few rows are multiplied by columns along k."""
     f, spec = ctx.f, ctx.spec
     row = rows.start(f, first)
     block = Block(
@@ -39,10 +39,10 @@ def block_of_a(
     if isinstance(spec.a, Gathered):
         return _gathered(ctx, spec.a, ops, block)
     narrow = ctx.a_type != spec.element
-    if isinstance(spec.a, Strided) and narrow and panels.dot is not None:
-        return _widened_or_packed(ctx, ops, block, panels.dot)
-    if isinstance(spec.a, Strided) and not narrow and (ctx.reads_a or panels.dot is not None):
-        return _in_place_or_packed(ctx, spec.a, ops, block, panels)
+    if isinstance(spec.a, Strided) and narrow and dot is not None:
+        return _widened_or_packed(ctx, ops, block, dot)
+    if isinstance(spec.a, Strided) and not narrow and (ctx.reads_a or dot is not None):
+        return _in_place_or_packed(ctx, spec.a, ops, block, dot)
     _pack_rows(ctx, ops, block)
     return block
 
@@ -65,7 +65,9 @@ def _widened_or_packed(ctx: ContractionContext, ops: BatchOperands, block: Block
     return replace(block, row_step=f.select(dot, ctx.k, block.row_step), k_step=const(I64, 1), in_place=dot)
 
 
-def _in_place_or_packed(ctx: ContractionContext, a: Strided, ops: BatchOperands, block: Block, panels: Panels) -> Block:
+def _in_place_or_packed(
+    ctx: ContractionContext, a: Strided, ops: BatchOperands, block: Block, dot: Val | None
+) -> Block:
     f, spec = ctx.f, ctx.spec
     assert ops.a is not None
     outer, inner = f.i64(a.outer), f.i64(a.inner)
@@ -78,8 +80,8 @@ def _in_place_or_packed(ctx: ContractionContext, a: Strided, ops: BatchOperands,
         in_place = f.and_(in_place, are_words)
     if ctx.matrix is not None:  # which reads whole tiles
         in_place = f.and_(in_place, ctx.matrix.is_whole(f, block.count, f.lshr(ctx.depth, 2)))
-    if panels.dot is not None:
-        in_place = f.or_(in_place, panels.dot) if ctx.reads_a else panels.dot
+    if dot is not None:
+        in_place = f.or_(in_place, dot) if ctx.reads_a else dot
     with f.if_(f.not_(in_place)):
         _pack_rows(ctx, ops, block)
     return replace(

@@ -71,7 +71,7 @@ class ContractionContext:
         m, row, rows = self.m, self.pitch, tiles.rows
         if self.matrix is not None:  # as `scratch_bytes` has it, whichever way it is
             m, row, rows = f.add(m, ROWS - 1), self.matrix.pitch, tiles.tallest
-        block = f.smax(f.mul(row, rows), tiles.a_block)
+        block = f.smax(f.mul(row, rows), self.a_block)
         return f.add(f.smin(f.mul(m, row), block), tiles.slack)
 
     def _b_elements(self) -> ValLike:
@@ -81,6 +81,11 @@ class ContractionContext:
         columns = f.add(self.n, tiles.columns - 1)
         block = f.smax(f.mul(self.panel_steps, tiles.columns), self.b_block)
         return f.add(f.smin(f.mul(columns, self.panel_steps), block), tiles.slack)
+
+    @property
+    def a_block(self) -> int:
+        """Elements of A that are packed at once."""
+        return self.tiles.b_block if self.spec.packs_a_once else self.tiles.a_block
 
     @property
     def b_block(self) -> int:

@@ -13,9 +13,9 @@ micro-kernels cut it by its length alone: results do not depend on the number of
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 
 from ..llvm.builder import FunctionBuilder
 from ..llvm.polling import Pause
@@ -45,6 +45,14 @@ from .widening import called, pays
 
 NEAR_TILES = 4
 """Tiles of gathered rows that are written and read at a time where all of B is near: they stay in L1, or close to it."""
+
+
+@dataclass(frozen=True)
+class _BlocksOfRows:
+    """Rows in blocks of so many tiles."""
+
+    rows: BlockRows
+    tiles: Val
 
 
 Poll = Callable[[Pause | None], None]
@@ -88,18 +96,26 @@ class _Driver:
         with f.if_(work):
             rows = split_rows(self.context, m0, m1)
             # blocks of one size: a last one of few rows would read all of B for them
-            most = self.context.per_k(self.tiles.a_block, self.context.tallest(), self.context.pitch)
+            most = self.context.per_k(self.context.a_block, self.context.tallest(), self.context.pitch)
             if isinstance(self.spec.a, Gathered):
                 is_near = f.compare("le", f.mul(self.context.n, self.context.k), self.tiles.a_block)
                 most = f.select(is_near, f.smin(most, NEAR_TILES), most)
             blocks = f.binary("udiv", f.add(rows.tiles, f.sub(most, 1)), most)
             block_tiles = f.binary("udiv", f.add(rows.tiles, f.sub(blocks, 1)), blocks)
             step = f.mul(self.context.per_k(self.context.b_block, self.tiles.columns), self.tiles.columns)
-            with (
-                nullcontext() if self.matrix is None else self.matrix.configured(f),
-                f.for_range(b0, b1) as loop,
-            ):
-                self._batch(self._operands(loop.index, extents), rows, block_tiles, n0, n1, step)
+            if not self.spec.packs_b:
+                step = f.smax(f.sub(n1, n0), 1)
+            blocks_of_rows = _BlocksOfRows(rows, block_tiles)
+            with nullcontext() if self.matrix is None else self.matrix.configured(f):
+                if self.spec.packs_a_once:
+                    with (
+                        self._blocks(blocks_of_rows, self._operands(b0, extents)) as block,
+                        f.for_range(b0, b1) as loop,
+                    ):
+                        self._batch(self._operands(loop.index, extents), block, n0, n1, step)
+                else:
+                    with f.for_range(b0, b1) as loop:
+                        self._batch(self._operands(loop.index, extents), blocks_of_rows, n0, n1, step)
 
     def _operands(self, number: Val, extents: list[Val]) -> BatchOperands:
         f, spec, ctx = self.f, self.spec, self.context
@@ -129,18 +145,23 @@ class _Driver:
             moved(c, [batch.c for batch in spec.batch], spec.element),
         )
 
-    def _batch(self, ops: BatchOperands, rows: BlockRows, block_tiles: Val, n0: Val, n1: Val, step: Val) -> None:
+    @contextmanager
+    def _blocks(self, of: _BlocksOfRows, ops: BatchOperands, dot: Val | None = None) -> Iterator[Block]:
+        """Code for each block of rows, which are read in place or packed before it."""
+        f, rows = self.f, of.rows
+        with f.for_range(0, rows.tiles, of.tiles, at_least_once=True) as blocks:
+            end = f.smin(f.add(blocks.index, of.tiles), rows.tiles)
+            yield block_of_a(self.context, ops, rows, blocks.index, end, dot)
+
+    def _batch(self, ops: BatchOperands, rows: _BlocksOfRows | Block, n0: Val, n1: Val, step: Val) -> None:
+        """Multiplies all columns by all blocks of rows, or by one that is packed already."""
         f = self.f
         for operand in (self.spec.a, self.spec.b):
             if isinstance(operand, Packed) and operand.prepare is not None:
                 operand.prepare(f, ops.tile)
-        if not self.spec.packs_b:
-            step = f.smax(f.sub(n1, n0), 1)
         with f.for_range(n0, n1, step, at_least_once=True) as columns:
             panels = panels_of_b(self.context, ops, columns.index, f.smin(f.add(columns.index, step), n1))
-            with f.for_range(0, rows.tiles, block_tiles, at_least_once=True) as blocks:
-                end = f.smin(f.add(blocks.index, block_tiles), rows.tiles)
-                block = block_of_a(self.context, ops, rows, blocks.index, end, panels)
+            with nullcontext(rows) if isinstance(rows, Block) else self._blocks(rows, ops, panels.dot) as block:
                 self._sweep(ops, panels, block)
                 if self.spec.rows_done is not None:
                     with f.if_(f.compare("ge", panels.end, n1)):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ..llvm.builder import FunctionBuilder
 from ..llvm.types import Type, Val, ValLike
 from ..target import Target
-from .reload_probe import reloads_factors
+from .reload_probe import shares_widened
 from .words import OperandWords
 
 
@@ -182,6 +182,13 @@ class ContractionSpec:
             return self.b.panels is None and (self.words is not None or self.b.inner != 1)
         return isinstance(self.b, Packed)
 
+    @property
+    def packs_a_once(self) -> bool:
+        """Whether rows are packed ahead of all batches, which share them. Columns that are computed are so again for each block of rows,
+        and therefore those of windows are not among them, which a batch copies before."""
+        computed = isinstance(self.b, Packed) and self.b.prepare is None and self.rows_done is None
+        return computed and isinstance(self.a, Strided) and all(batch.a == 0 for batch in self.batch)
+
     def of_elements(self, target: Target) -> ContractionSpec:
         """Returns the specification of the product without words where these are single elements of a `Prepacked` B: kernels widen them."""
         stored = self.words.stored_b(target) if self.words is not None and isinstance(self.b, Prepacked) else None
@@ -190,7 +197,6 @@ class ContractionSpec:
         return replace(self, words=None, b_stored=stored, a_packer=self.words.packers[0])
 
     def widens_b(self, target: Target) -> bool:
-        """Whether B may be widened for several tiles at once, and so needs scratch: kernels that take factors from memory widen without
-        extra time."""
+        """Whether B may be widened for several tiles at once, and so needs scratch."""
         narrow = self.b_stored is not None and self.b_stored != self.element
-        return isinstance(self.b, Prepacked) and narrow and not reloads_factors(target)
+        return isinstance(self.b, Prepacked) and narrow and shares_widened(target)

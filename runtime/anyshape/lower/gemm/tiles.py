@@ -145,18 +145,21 @@ def scratch_bytes(
     block: int = 0,
     gathered: bool = False,
     by_tiles: bool = False,
+    once: bool = False,
 ) -> Any:
     """Scratch of one part, in bytes. Sizes may be ints or dims (then pass `dims.minimum` and `dims.maximum`).
 
     `packs_b`: B is neither prepacked nor known to have a unit column stride, or it is widened. `block`: elements of it that are packed at
     once (0: `b_block`). `gathered`: A is. `by_tiles`: matrix tiles may multiply, so that A is whole tiles of rows, and a strip of it is
-    packed before it is transposed.
+    packed before it is transposed. `once`: all batches share A, and it is packed ahead of them (`ContractionSpec.packs_a_once`).
     """
     size = tiles.element.bytes
     row = tiles.pitch(k) if gathered or by_tiles else k
     rows, tallest = (m + (ROWS - 1), tiles.tallest) if by_tiles else (m, tiles.rows)
     k = whole_steps(k) if by_tiles else k
-    total = (minimum(rows * row, maximum(tallest * row, tiles.a_block)) + tiles.slack) * size + ALIGN
+    total = (
+        minimum(rows * row, maximum(tallest * row, tiles.b_block if once else tiles.a_block)) + tiles.slack
+    ) * size + ALIGN
     if by_tiles:
         total = total + (k * ROWS + tiles.slack) * size + ALIGN
     if packs_b:

@@ -17,7 +17,7 @@ import numpy as np
 from anyshape.code_version import code_version
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import assembly, compile_module, disk_cache, object_key
-from anyshape.lower.llvm.types import F32, I64, PTR, VOID, const
+from anyshape.lower.llvm.types import F32, I8, I64, PTR, VOID, const
 from anyshape.lower.target import Target, host_target
 
 _ITERATIONS = 4000
@@ -26,6 +26,8 @@ ROUNDS = 16
 
 
 _NUMBER = struct.Struct("<d")
+_STRETCH, _STRETCHES_AHEAD, _SUMS = 2048, 3, 4
+"""Bytes of the codes of a block of 64 columns, how many blocks ahead they are prefetched, and sums that do not wait for each other"""
 _NARROWEST = 16
 """Bytes of a vector that no processor executes as two halves"""
 
@@ -69,6 +71,55 @@ def _takes_twice(target: Target) -> bool:
     emit_multiply_adds(module, "whole", lanes)
     half, whole = least(multiply_adds_calls(module, _ITERATIONS), ROUNDS)
     return whole > 1.5 * half
+
+
+def prefetches_streams(target: Target) -> bool:
+    """Whether code that reads memory in order prefetches some kilobytes of it ahead, into the second cache: where the first one has miss
+    buffers to spare, unless the processor's own prefetches are faster alone. That is measured on the host."""
+    is_host = target.without_tiles == host_target().without_tiles
+    return target.has_buffers_to_prefetch and not (is_host and measured_reads_ahead(target.without_tiles))
+
+
+@cache
+def measured_reads_ahead(target: Target) -> bool:
+    """Measures on the host whether what the last cache holds is read in less time without prefetches."""
+    return kept("reads ahead", target, lambda: int(_reads_ahead(target))) == 1
+
+
+def _reads_ahead(target: Target) -> bool:
+    """Whether prefetches cost more than a 33rd of the time: a tenth, where they do. Where they help, they save a fifth."""
+    alone, prefetched = least(_stream_calls(target), ROUNDS)
+    return 1.03 * alone < prefetched
+
+
+def _stream_calls(target: Target) -> list[Callable[[], object]]:
+    """Calls of functions that add up memory of four times the second cache, by stretches, without prefetches and with them."""
+    module, lines = Module(target), target.line_bytes
+    lanes = target.lanes(F32.bytes)
+    vector = F32.vector(lanes)
+    for name, ahead in (("alone", 0), ("prefetched", _STRETCHES_AHEAD)):
+        with module.function(name, VOID, [("to", PTR), ("of", PTR), ("bytes", I64)]) as f:
+            to, of, count = f.args
+            with f.for_range(0, count, _STRETCH, carried=[const(vector, 0)] * _SUMS, at_least_once=True) as loop:
+                at, sums = f.gep(of, loop.index, I8), list(loop.carried)
+                for line in range(0, _STRETCH if ahead else 0, lines):
+                    f.prefetch(f.gep(at, ahead * _STRETCH + line, I8), False, into=2)
+                for k in range(_STRETCH // F32.bytes // lanes):
+                    sums[k % _SUMS] = f.add(sums[k % _SUMS], f.load(at, vector, k * lanes))
+                loop.next(*sums)
+            for k, total in enumerate(loop.results):
+                f.store(total, to, k * lanes)
+            f.ret()
+    loaded, size = compile_module(module), min(4 * target.l2_bytes, target.l3_bytes // 2) // _STRETCH * _STRETCH
+    memory = np.ones(size + (_STRETCHES_AHEAD + 1) * _STRETCH, np.uint8)
+    results = np.zeros(_SUMS * lanes, np.float32)
+
+    def call(name: str) -> Callable[[], object]:
+        run = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(loaded.address(name))
+        start = memory.ctypes.data + -memory.ctypes.data % lines
+        return lambda: (loaded, memory, results, run(results.ctypes.data, start, size))
+
+    return [call(name) for name in module.symbols]
 
 
 def emit_multiply_adds(module: Module, name: str, lanes: int) -> None:

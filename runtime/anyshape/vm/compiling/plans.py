@@ -204,13 +204,16 @@ class Compiler:
         from anyshape.passes import optimise
         from anyshape.passes.algorithms import Vectors, by_size
 
-        target = self.target or target_called(self.options.target)
+        target = self._target()
         products = products_of_lane(self.options.precision, target)
         if not products:
             return f
         lanes, each_cycle = target.lanes(F32.itemsize), multiply_adds(target) * products
         vectors = Vectors(lanes, each_cycle, target.l2_bytes, target.last_cache_holds)
         return by_size(f, lambda g, chosen: optimise(g, self.compute, chosen), vectors, self.options.growth)
+
+    def _target(self) -> Target:
+        return self.target or target_called(self.options.target)
 
     def _program(self, f: Function, assumed: frozenset[Any]) -> Program:
         """Generates the program of a function; its constants have their elements once the packing is over."""
@@ -247,6 +250,8 @@ class Compiler:
             for precision in NARROW:
                 if self.options.precision == precision:
                     schedule = self._narrowed(schedule, precision)
+            if self.options.fuse and self.options.kernels == "native" and self._target().reads_narrow_constants:
+                schedule = with_narrow(schedule)
         if "schedule" in self.options.dump:
             self.options.show("schedule", f.name, spell_schedule(schedule))
         self.report.steps += len(schedule.steps)
@@ -275,7 +280,7 @@ class Compiler:
     def _sums(self, precision: Narrow) -> str:
         """Words for the numbers in which narrowed contractions add up."""
         native = self.options.kernels == "native"
-        if precision == CHUNKED and native and (self.target or target_called(self.options.target)).halves:
+        if precision == CHUNKED and native and self._target().halves:
             from anyshape.lower.gemm.pairs import CHUNK_OF_F16
 
             return f"of {2 * CHUNK_OF_F16} products in f16, and of these in f32"
@@ -345,6 +350,12 @@ def fused(f: Function) -> Any:
     from anyshape.passes.fuse import fuse
 
     return fuse(f)
+
+
+def with_narrow(schedule: Any) -> Any:
+    from anyshape.passes.narrow_factors import with_narrow_factors
+
+    return with_narrow_factors(schedule)
 
 
 def undetermined(f: Function) -> bool:

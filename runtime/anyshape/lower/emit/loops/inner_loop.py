@@ -23,6 +23,7 @@ from anyshape.lower.emit.values.quantisation import store_bytes
 from anyshape.lower.gemm import add_dot
 from anyshape.lower.ir.dag import Access, Affine, DagNode, Load, LoopVar, Operation, Reduction, affine, row_major, walk
 from anyshape.lower.ir.inline_values import neutral
+from anyshape.lower.llvm.target_probe import prefetches_streams
 from anyshape.lower.llvm.types import I1, Val, const
 from anyshape.lower.schedule.tree import Loop, bodies_of
 
@@ -225,7 +226,7 @@ def _fetch_streams(ctx: KernelContext, step: Loop) -> None:
     """Prefetches what sums inside of a loop read some iterations later: memory of which each iteration reads the next stretch. Into the
     second cache, where there are miss buffers to spare."""
     f, vector = ctx.f, ctx.values.vector
-    if vector is None or len(step.variables) != 1 or not f.target.has_buffers_to_prefetch:
+    if vector is None or len(step.variables) != 1 or not prefetches_streams(f.target):
         return
     (outer,), inside = step.variables, step.inside
     for a in dict.fromkeys(a for loop in inside for a, _ in accesses((), loop.reductions, set())):

@@ -130,7 +130,9 @@ class _ProductEmission:
             packs = spec.packs_b or widens
             gathers = isinstance(p.a, GatheredRows)
             by_tiles = gemm.by_matrix_tiles(p.words, ctx.f.target)
-            bytes_ = gemm.scratch_bytes(self.tiles, *sizes, packs, dims.minimum, dims.maximum, block, gathers, by_tiles)
+            bytes_ = gemm.scratch_bytes(
+                self.tiles, *sizes, packs, dims.minimum, dims.maximum, block, gathers, by_tiles, spec.packs_a_once
+            )
             if isinstance(spec.a, gemm.TapRows):
                 bytes_ = gemm.tap_scratch_bytes(self.tiles)
             if p.words is not None and p.windows is not None:  # words of channels past the last one

@@ -25,6 +25,7 @@ from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, walk
 from anyshape.lower.ir.stores import Store
 from anyshape.lower.llvm import half
 from anyshape.lower.llvm.builder import FunctionBuilder
+from anyshape.lower.llvm.target_probe import prefetches_streams
 from anyshape.lower.llvm.types import F32, I1, I8, I16, I32, I64, Type, Val, const
 from anyshape.lower.schedule.products import ComputedColumns, GatheredRows, Product, WindowColumns, WindowRows
 
@@ -259,13 +260,19 @@ class OperandCode:
                 else:
                     self._put_half(value, step, f.gep(to, at, I32))
 
-        masks = tuple(f.tail_mask(count, lanes, copy * lanes) for copy in range(self.tiles.vectors))
-        if f.target.has_buffers_to_prefetch and tile.batch and self._are_few_panels():
+        masks: tuple[Val | None, ...] = (None,) * self.tiles.vectors
+        if not self._are_whole_panels():
+            masks = tuple(f.tail_mask(count, lanes, copy * lanes) for copy in range(self.tiles.vectors))
+        if prefetches_streams(f.target) and tile.batch and self._are_few_panels():
             self._prefetch_panel(b, replace(tile, batch=(*tile.batch[:-1], f.add(tile.batch[-1], 1))), first, masks)
         with in_batch(ctx, p, tile):
             ctx.levels.bind(p.n, first)
             with ctx.values.along(Vector(p.n, lanes, masks)):
                 nest(ctx, b.over, body)
+
+    def _are_whole_panels(self) -> bool:
+        """Whether all panels are known to have all columns: loads of bytes with masks take several instructions each."""
+        return isinstance(self.p.n.extent, int) and self.p.n.extent % self.tiles.columns == 0
 
     def _are_few_panels(self) -> bool:
         """Whether the next batch is so near that what is prefetched of it is still in the caches."""

@@ -1,0 +1,103 @@
+"""Constants that are folded from narrower ones: which of them contractions read as they were before, and that results are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import anyshape
+from anyshape import ops
+from anyshape.dtypes import F32
+from anyshape.graph.function import Function
+from anyshape.graph.value import Value
+from anyshape.passes.fuse import fuse
+from anyshape.passes.narrow_factors import with_narrow_factors
+from anyshape.passes.pipeline import optimise
+from anyshape.passes.steps import KernelStep
+from anyshape.vm.compiling import plans
+
+K, N = 400, 500
+RNG = np.random.default_rng(0)
+CODES = RNG.integers(-127, 128, (K, N)).astype(np.int8)
+SCALES = (RNG.random(N) + 0.5).astype(np.float32)
+
+
+def scaled(
+    scale: np.ndarray = SCALES, zero: np.ndarray | None = None, codes: np.ndarray = CODES, axis: int = 1
+) -> Value:
+    return ops.dequantize_linear(codes, scale, zero, axis=axis)
+
+
+def product(weights: Value) -> Function:
+    x = anyshape.input("x", f"f32[n, {K}]")
+    return anyshape.function([x], ops.relu(ops.matmul(x, weights)))
+
+
+def constants(f: Function) -> set[str]:
+    """The dtypes of the large constants of all kernels."""
+    steps = [s for s in with_narrow_factors(fuse(optimise(f))).steps if isinstance(s, KernelStep)]
+    return {v.type.dtype.name for s in steps for v in s.inputs if v.constant is not None and v.constant.size > N}
+
+
+NARROW: dict[str, tuple[str, Callable[[], Value]]] = {
+    "a scale for each column": ("i8", scaled),
+    "one scale": ("i8", lambda: scaled(np.float32(0.25))),
+    "a scale for each step of the sum": ("i8", lambda: scaled(np.ones(K, np.float32), axis=0)),
+    "zero points of zeros": ("i8", lambda: scaled(zero=np.zeros(N, np.int8))),
+    "bytes alone": ("i8", lambda: ops.cast(CODES, to=F32)),
+    "f16": ("f16", lambda: ops.cast(CODES.astype(np.float16), to=F32)),
+}
+WIDE: dict[str, Callable[[], Value]] = {
+    "other zero points": lambda: scaled(zero=np.ones(N, np.int8)),
+    "no sign": lambda: scaled(codes=CODES.view(np.uint8)),
+    "a scale that is not finite": lambda: scaled(np.full(N, np.inf, np.float32)),
+    "few bytes": lambda: scaled(SCALES[:100], codes=CODES[:, :100]),
+}
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_columns_stay_in_their_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    dtype, weights = NARROW[name]
+    f = product(weights())
+    assert constants(f) == {dtype}
+    narrow = anyshape.compile(f)
+    assert narrow.report.kernels == 1
+    monkeypatch.setattr(plans, "with_narrow", lambda schedule: schedule)
+    wide = anyshape.compile(f)
+    for rows in (1, 3, 9, 50):
+        x = RNG.standard_normal((rows, K)).astype(np.float32)
+        sizes = np.abs(x) @ np.abs(CODES.astype(np.float32)) * 2
+        assert (np.abs(narrow(x) - wide(x)) <= 2.0**-20 * sizes).all()
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_others_are_folded(name: str) -> None:
+    assert constants(product(WIDE[name]())) <= {"f32"}
+
+
+def test_what_is_no_column_of_a_product_is_folded() -> None:
+    x = anyshape.input("x", f"f32[{K}, {N}]")
+    assert constants(anyshape.function([x], ops.mul(x, scaled()))) == {"f32"}
+    rows = anyshape.input("y", f"f32[{N}, n]")
+    assert constants(anyshape.function([rows], ops.matmul(scaled(), rows))) == {"f32"}
+
+
+def test_several_products_read_one_constant() -> None:
+    """Each of them as it is in memory."""
+    x, y, w = anyshape.input("x", f"f32[n, {K}]"), anyshape.input("y", f"f32[m, {K}]"), scaled()
+    f = anyshape.function([x, y], [ops.matmul(x, w), ops.matmul(y, w)])
+    assert constants(f) == {"i8"}
+    a, b = (RNG.standard_normal((rows, K)).astype(np.float32) for rows in (2, 20))
+    w32 = CODES * SCALES
+    for got, of in zip(anyshape.compile(f)(a, b), (a, b), strict=True):
+        np.testing.assert_allclose(got, of @ w32, atol=2e-2)
+
+
+@pytest.mark.parametrize("level", ["avx2", "sse"])
+def test_targets_that_widen_slowly_multiply_what_is_folded(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(plans, "with_narrow", lambda schedule: (asked.append(True), schedule)[1])
+    anyshape.compile(product(scaled()), target=level)
+    assert not asked
