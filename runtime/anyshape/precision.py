@@ -21,11 +21,6 @@ CHUNKED: Narrow = "f16-chunked"
 PRECISIONS: tuple[Precision, ...] = ("exact", *NARROW)
 
 
-def factors(precision: str) -> str:
-    """The dtype that a narrow precision rounds factors to."""
-    return precision.partition("-")[0]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Within:
     """A narrow precision as far as results stay near those of the exact model: of each result, the largest difference is at most

@@ -32,6 +32,7 @@ EXACT = {
         "ceil",
         "round_even",
         "round_bf16",
+        "round_f16",
         "trunc",
         "cast",
         "select",

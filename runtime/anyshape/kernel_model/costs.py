@@ -36,7 +36,7 @@ OPERATIONS = {
     "fmod": Cost(16, 12, of_sizes=True), "trunc_div": Cost(8, 12, of_sizes=True),
     "div": Cost(6, 3), "sqrt": Cost(2, 4),
     "shift_left": Cost(4), "shift_right": Cost(5), "min": Cost(3), "max": Cost(3), "and": Cost(2), "or": Cost(2), "not": Cost(2),
-    "wrap": Cost(3), "round_bf16": Cost(9, 4), "round_f16": Cost(6, 2),
+    "wrap": Cost(3), "round_bf16": Cost(9, 4), "round_f16": Cost(6, 3),
 }  # fmt: skip
 """Costs of operations, by the names that equations call them; an operation that is not here costs what `Cost()` says."""
 LOAD = Cost(2, 4)

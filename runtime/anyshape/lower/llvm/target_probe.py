@@ -76,8 +76,10 @@ def _takes_twice(target: Target) -> bool:
 def prefetches_streams(target: Target) -> bool:
     """Whether code that reads memory in order prefetches some kilobytes of it ahead, into the second cache: where the first one has miss
     buffers to spare, unless the processor's own prefetches are faster alone. That is measured on the host."""
-    is_host = target.without_tiles == host_target().without_tiles
-    return target.has_buffers_to_prefetch and not (is_host and measured_reads_ahead(target.without_tiles))
+    if not target.has_buffers_to_prefetch:
+        return False
+    is_host = not target.foreign and target.without_tiles == host_target().without_tiles
+    return not (is_host and measured_reads_ahead(target.without_tiles))
 
 
 @cache

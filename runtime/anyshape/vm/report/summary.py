@@ -13,7 +13,6 @@ from anyshape.graph.function import Function
 from anyshape.graph.value import Node
 from anyshape.logs import COMPILE
 from anyshape.outline import outline
-from anyshape.precision import factors
 from anyshape.vm.report.causes import Causes
 from anyshape.vm.report.size_variants import SizeVariant
 from anyshape.wording import counted
@@ -113,9 +112,8 @@ class Report:
         if self.precision != "exact":
             count = len(self.narrowed)
             who = f"{counted(count, 'node')} {'multiplies' if count == 1 else 'multiply'}"
-            lines.append(
-                f"precision {self.precision}: {who} numbers rounded to {factors(self.precision)}, with sums {self.sums}"
-            )
+            dtype = self.precision.partition("-")[0]
+            lines.append(f"precision {self.precision}: {who} numbers rounded to {dtype}, with sums {self.sums}")
             lines += [f"  {node}" for node in self.narrowed]
             lines += [f"  exact: {node}" for node in self.kept_exact]
             lines += [f"  largest relative error of example {k}: {e:.2g}" for k, e in enumerate(self.example_errors)]
