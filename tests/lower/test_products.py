@@ -462,18 +462,24 @@ def test_rows_are_not_gathered_from_windows_where_the_constant_differs_between_t
     ("batches", "rows", "shared"),
     [(3, 60, "rows"), (4, 60, "batches"), (3, 20, "batches"), (33, 60, "batches")],
 )
-def test_few_batches_that_are_uneven_share_out_rows(batches: int, rows: int, shared: str) -> None:
-    """One part of two would have two of three batches; there have to be rows enough, and one more of many batches is not much."""
-    b = Builder("products of a constant")
-    x, w = b.input([N, 24]), b.input([batches, 24, 40])
+@pytest.mark.parametrize("columns", ["constant", "in place", "along k"])
+def test_few_batches_that_are_uneven_share_out_rows(batches: int, rows: int, shared: str, columns: str) -> None:
+    """One part of two would have two of three batches; there have to be rows enough, and one more of many batches is not much. Columns that
+    have to be packed are packed by the part that has their batch."""
+    b = Builder("products of batches")
+    x, w = b.input([N, 24]), b.input([batches, 40, 24] if columns == "along k" else [batches, 24, 40])
     y = b.tensor([batches, N, 40])
     p, i, j = b.eqs.indices("i", y.shape)
-    b.eqs.define(y[p, i, j], reduce_("sum", [24], lambda k: x[i, k] * w[p, k, j]))
+    of_w = (lambda k: w[p, j, k]) if columns == "along k" else (lambda k: w[p, k, j])
+    b.eqs.define(y[p, i, j], reduce_("sum", [24], lambda k: x[i, k] * of_w(k)))
     b.output(y)
-    values = np.random.default_rng(5).normal(size=(batches, 24, 40)).astype(np.float32)
-    native = check(with_constants(b.group(), {w: values}), [{N: rows}], tolerance=1e-4, fixed={w: values})
+    values = np.random.default_rng(5).normal(size=w.shape).astype(np.float32)
+    group = with_constants(b.group(), {w: values}) if columns == "constant" else b.group()
+    native = check(group, [{N: rows}], tolerance=1e-4, fixed={w: values})
     argument = np.random.default_rng(6).normal(size=(rows, 24)).astype(np.float32)
-    (whole,), (half,) = (native.run({x: argument}, {N: rows}, 2, ran=ran)[1] for ran in (2, 1))
+    arguments = {x: argument} if columns == "constant" else {x: argument, w: values}
+    (whole,), (half,) = (native.run(arguments, {N: rows}, 2, ran=ran)[1] for ran in (2, 1))
+    shared = "batches" if columns == "along k" else shared
     own = (whole == half).all(axis=-1)
     assert own[:, : rows // 2].all() == (shared == "rows")
     assert own[: batches // 2].all() == (shared == "batches")

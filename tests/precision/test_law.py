@@ -54,7 +54,7 @@ def test_sums_of_f16_that_are_not_near_are_found(monkeypatch: Any, record_proper
     """A sixteenth is more than 34 roundings to f16 lose together."""
     run = narrowing.run_alike
     monkeypatch.setattr(narrowing, "run_alike", lambda *call: [a * a.dtype.type(17 / 16) for a in run(*call)])
-    with pytest.raises(AssertionError, match="with sums of f16, of .*matmul"):
+    with pytest.raises(AssertionError, match=r"with sums of f16, of .*matmul"):
         narrowing.contractions_are_narrowed("matmul", record_property, precision=CHUNKED, level="fp16")
 
 

@@ -11,7 +11,7 @@ from ..llvm.matrix_tiles import ROWS
 from ..llvm.types import I1, I64, Val, const
 from .blocks import BlockRows
 from .context import ContractionContext
-from .spec import Packed, Prepacked, Strided
+from .spec import Packed, Strided
 
 UNEVEN = 16
 """Batches are uneven where the largest share of them is more than a part of so many larger than it would be."""
@@ -46,11 +46,11 @@ def ranges_of_part(ctx: ContractionContext, count: Val, part: Val, nparts: Val) 
 
 
 def _by_batch(ctx: ContractionContext, count: Val, nparts: Val) -> Val:
-    """Whether batches are shared out: where there are enough of them; of few that are not even, and read the panels of a constant, not
-    where there are rows enough for each part."""
+    """Whether batches are shared out: where there are enough of them; of few that are not even, and whose columns no part packs, not where
+    there are rows enough for each part."""
     f, spec = ctx.f, ctx.spec
     enough = f.compare("ge", count, nparts)
-    if not spec.batch or not isinstance(spec.b, Prepacked) or not isinstance(spec.a, Strided):
+    if not spec.batch or spec.packs_b or not isinstance(spec.a, Strided):
         return enough
     most = f.binary("udiv", f.sub(f.add(count, nparts), 1), nparts)
     even = f.compare("le", f.mul(f.mul(most, nparts), UNEVEN), f.mul(count, UNEVEN + 1))
