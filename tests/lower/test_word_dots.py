@@ -103,8 +103,10 @@ def test_codes_of_later_blocks_are_prefetched_where_a_block_is_one_stretch_of_me
     )  # as many columns as vectors have are a part of a block
     check(blocks(columns=64), [{M: 1}, {M: 9}], target=replace(host_target(), l1_bytes=48 << 10))
     monkeypatch.setattr(target_probe, "measured_reads_ahead", lambda target: True)
-    monkeypatch.setattr(target_probe, "host_target", lambda: many)
-    assert "@llvm.prefetch" not in lower_group(blocks(columns=64), many).text  # the processor does so by itself
+    here = replace(many, foreign=False)
+    monkeypatch.setattr(target_probe, "host_target", lambda: here)
+    assert "@llvm.prefetch" not in lower_group(blocks(columns=64), here).text  # the processor does so by itself
+    assert "@llvm.prefetch" in lower_group(blocks(columns=64), many).text  # of another one nothing is measured
 
 
 @pytest.mark.parametrize(
