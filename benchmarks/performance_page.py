@@ -241,8 +241,8 @@ def networks(results: Results) -> str:
     lines = [
         f"## Networks, {threads} thread{'s' * (threads > 1)}, beside {' and '.join(n for n in names if n != US)}\n",
         "Networks with seeded weights at several sizes of one compiled model, milliseconds, medians of turns\n"
-        "(`python -m benchmarks.networks`; `benchmarks/networks.yaml`, and models of benchmarks, as they are and as onnxruntime's tools quantise\n"
-        f"them), on {machine()}.\n",
+        "(`python -m benchmarks.networks`; `benchmarks/networks.yaml`, and models of benchmarks, as they are and as onnxruntime's\n"
+        f"tools quantise them), on {machine()}.\n",
         f"| network | sizes | {' | '.join(names)} | ratio |",
         f"|---|---|{'---|' * len(names)}---|",
     ]
