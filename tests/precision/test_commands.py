@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import anyshape
 from anyshape.cli.main import main
+from anyshape.vm.compiling.kernels import target_called
 from tests.frontends.models import model, node, tensor
 
 
@@ -50,6 +52,19 @@ def test_a_saved_file_is_run_as_it_is(path: str, tmp_path: Path, capsys: Any) ->
     assert "precision bf16: 1 node" in capsys.readouterr().out
     assert main(["explain", saved, "--precision", "exact"]) == 2
     assert "pass precision when you compile the ONNX model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("target, in_f16", [("fp16", True), ("avx2", False)])
+def test_it_is_said_in_what_chunks_add_up(target: Any, in_f16: bool, path: str, tmp_path: Path) -> None:
+    """Before a file is saved, and once it is loaded."""
+    compiled = anyshape.compile(path, precision="f16-chunked", target=target)
+    compiled.save(tmp_path / "m.anyshape")
+    loaded = anyshape.load(tmp_path / "m.anyshape")
+    for exe in (compiled, loaded):
+        in_chunks = target_called(target).halves
+        assert in_chunks == in_f16 or not target_called("fp16").halves
+        sums = "of 64 products in f16, and of these in f32" if in_chunks else "in f32"
+        assert f"1 node multiplies numbers rounded to f16, with sums {sums}" in str(exe.report)
 
 
 def test_another_precision_is_refused(path: str, capsys: Any) -> None:

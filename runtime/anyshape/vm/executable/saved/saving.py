@@ -93,8 +93,8 @@ def _head(f: Function) -> Record:
 def report_record(report: Report) -> Record:
     """Records counts and reasons of the compile, but no times and nothing of later calls."""
     own = {f.name: getattr(report, f.name) for f in fields(report) if f.name[0] != "_"}
-    later = ("finished", "compiled_after_first_call", "variants")
-    return {name: v for name, v in own.items() if isinstance(v, int | list) and name not in later}
+    later = ("finished", "compiled_after_first_call", "variants", "rebuilt", "policy", "precision")
+    return {name: v for name, v in own.items() if isinstance(v, int | list | str) and name not in later}
 
 
 def read_report(report: Report, record: Record) -> None:
