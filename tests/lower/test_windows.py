@@ -145,13 +145,16 @@ def test_rows_of_results_are_computed_together(level: str) -> None:
 @pytest.mark.parametrize("taps", [3, 5])
 @pytest.mark.parametrize("step", [1, 2, 3])
 def test_short_rows_of_results_fill_half_vectors(step: int, taps: int, level: str) -> None:
-    """There are versions of the loops over planes for rows of up to half the lanes and for longer ones, and one where vectors are short."""
+    """There are versions of the loops over planes for rows of up to half the lanes and for longer ones, and one where vectors are short.
+    Two rows of half a vector are multiplied as one."""
     target = host_target().limited(level) if level else host_target()
     group, half = windows("sum", step, 1, taps=taps, term=lambda x, w: x * w), target.lanes(4) // 2
     sides = [taps - 2 + (side - 1) * step for side in (1, half - 1, half, half + 1, 2 * half + 1)]
     check(group, [{B: 3, H: h, W: w} for h, w in zip(sides, reversed(sides), strict=True)], target=target)
-    vectors = {int(n) for n in re.findall(r"@llvm.fma.v(\d+)f32", lower_group(group, target).text)}
-    assert vectors == ({half, 2 * half} if target.vector_bytes > HALVED else {2 * half})
+    text = lower_group(group, target).text
+    multiplied, stored = ({int(n) for n in re.findall(rf"@llvm.{name}.v(\d+)f32", text)} for name in ("fma", "masked.store"))
+    assert multiplied == {2 * half}
+    assert stored == ({half, 2 * half} if target.vector_bytes > HALVED else {2 * half})
     known = windows("sum", step, 1, taps=taps, term=lambda x, w: x * w, image=(20, sides[2]))
     check(known, [{B: 2}], target=target)
 

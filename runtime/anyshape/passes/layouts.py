@@ -36,7 +36,7 @@ LANES, COLUMNS = 32, 16
 """Products in a cycle; and columns of which a part takes as long as all."""
 IN_GROUP = 32
 """Channels of each group's results: of a product with fewer columns every step loads as many elements as it multiplies vectors."""
-APART = 3
+APART = 1.5
 """A sum saves a cycle for so many of its terms, if each lies in a plane of its own: in rows of images they are read across vectors."""
 TAPS, ALIKE = 25, 6
 """A window whose lanes are channels saves a cycle for so many of its products (`benchmarks.layout_costs` too), with factors of each

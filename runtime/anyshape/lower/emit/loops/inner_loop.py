@@ -109,7 +109,7 @@ def accumulate(ctx: KernelContext, r: Reduction, accumulator: Val, copy: int, ig
     if values.vector is not None and values.vector.lanes == lanes * byte_sums.BYTES:
         return byte_sums.added(values, r, accumulator, copy)
     mask = values.mask(copy) if values.vector is not None and values.vector.variable in r.variables else None
-    products = _products(ctx, body, copy) if r.kind == "sum" and body.dtype.is_float and body.dtype.bits >= 32 else []
+    products = products_of(ctx, r, copy)
     if r.kind == "sum" and isinstance(body, Operation) and body.name == "dot":
         words = [f.splat(values.of(a, copy), lanes) if lanes else values.of(a, copy) for a in body.args]
         total = add_dot(f, accumulator, *words)
@@ -127,11 +127,16 @@ def accumulate(ctx: KernelContext, r: Reduction, accumulator: Val, copy: int, ig
     return total if mask is None else f.select(mask, total, accumulator)
 
 
+def products_of(ctx: KernelContext, r: Reduction, copy: int) -> list[tuple[bool, Sequence[DagNode]]]:
+    """The factors of each product that a sum of floats adds up, and whether it is subtracted; none if there are other values, or one that
+    is known already."""
+    adds_up = r.kind == "sum" and r.body.dtype.is_float and r.body.dtype.bits >= 32
+    return _products(ctx, r.body, copy) if adds_up else []
+
+
 def _products(
     ctx: KernelContext, n: DagNode, copy: int, negative: bool = False
 ) -> list[tuple[bool, Sequence[DagNode]]]:
-    """The factors of each product of a sum or difference of products, and whether it is subtracted; none if there are other values, or
-    one that is known already."""
     if not isinstance(n, Operation) or ctx.levels.find((n, copy)) is not None:
         return []
     match n.name, n.args:

@@ -76,6 +76,10 @@ def emit_taps(ctx: KernelContext, scope: Scope) -> None:
     ]
     bounds = tap_bounds([red.body], red.variables, channels)
 
+    if not fixed:
+        places = _TapSums(ctx, scope, red, bounds, {})
+        over_planes(ctx, outer, lambda: nest(ctx, [place], places.emit_channels))
+        return
     step = _step(red, fixed, place)
 
     def of_channels() -> None:
@@ -227,6 +231,15 @@ class _TapSums:
             self.results(ahead=True)
         with ctx.levels.when(ctx.f.not_(inside)):
             self.results()
+
+    def emit_channels(self) -> None:
+        """Emits one place at all channels, which read no factors that further places would: one test decides for all of them."""
+        ctx, channels = self.ctx, self.scope.variables[-1]
+        inside = all_inside(ctx, self.red.variables, self.bounds)
+        with ctx.levels.when(inside), ctx.values.held(self.bounds):
+            nest(ctx, [channels], self.results, vector=channels, tiers=(4, 1))
+        with ctx.levels.when(ctx.f.not_(inside)):
+            nest(ctx, [channels], self.results, vector=channels, tiers=(4, 1))
 
     def results(self, ahead: bool = False) -> None:
         self.store(self.totals(ahead))

@@ -13,7 +13,7 @@ from functools import partial
 
 from anyshape.dims import Size
 from anyshape.lower.analyse.windows import ROOM, Staged, Windows
-from anyshape.lower.emit.loops.inner_loop import accumulate
+from anyshape.lower.emit.loops.inner_loop import accumulate, products_of
 from anyshape.lower.emit.loops.nest import nest
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext, Range
@@ -61,7 +61,7 @@ def _widths(ctx: KernelContext, extent: Size) -> list[tuple[int, Val | None]]:
 def _emit_planes(ctx: KernelContext, scope: Scope, windows: Windows[Reduction], lanes: int) -> None:
     """Emits the loops over planes, whose results are vectors of so many lanes; so are their copies where these are taken apart, and else
     have the pads of a row besides."""
-    staged, results = windows.staged, _PlaneResults(replace(ctx, lanes=lanes), scope, windows)
+    staged, results = windows.staged, _PlaneResults(replace(ctx, lanes=lanes), scope, windows, lanes < ctx.lanes)
     planes = [v for v in results.stores[0].variables if v not in results.positions]
     copying = replace(ctx, lanes=lanes) if staged.moving[-1].step > 1 else ctx
 
@@ -75,10 +75,10 @@ def _emit_planes(ctx: KernelContext, scope: Scope, windows: Windows[Reduction], 
 
 
 class _PlaneResults:
-    """The results of one plane, whose elements are copied already."""
+    """The results of one plane, whose elements are copied already. `halved`: rows are in half vectors."""
 
-    def __init__(self, ctx: KernelContext, scope: Scope, windows: Windows[Reduction]) -> None:
-        self.ctx, self.staged = ctx, windows.staged
+    def __init__(self, ctx: KernelContext, scope: Scope, windows: Windows[Reduction], halved: bool) -> None:
+        self.ctx, self.staged, self.halved = ctx, windows.staged, halved
         self.stores = next(s.stores for s in scope.steps if isinstance(s, Loop) and s.stores)
         self.positions = [m.position for m in windows.staged.moving]
         self.reduction = next((s.reductions[0] for s in scope.steps if isinstance(s, Loop) and s.reductions), None)
@@ -122,7 +122,7 @@ class _PlaneResults:
         totals: list[list[Val]] = []
         with _row_bound(ctx, self.positions, first):
             if red is not None:
-                totals = _totals(ctx, self.staged, self.taps[:count], red.kind, len(copies))
+                totals = self.totals(count, len(copies))
         numbers: list[Val | None] = [first]
         if first is not None:
             numbers += (ctx.f.smin(ctx.f.add(first, row), self.last) for row in range(1, count))
@@ -135,6 +135,19 @@ class _PlaneResults:
                 stored.append([[ctx.values.of(s.value, copy) for copy in copies] for s in self.stores])
         return numbers, stored
 
+    def totals(self, count: int, copies: int) -> list[list[Val]]:
+        """Returns the reductions of rows of results, column by column of the taps: what a column of them reads stays in registers for all
+        rows."""
+        columns, taps = self.staged.moving[-1].tap.extent, self.taps[:count]
+        assert isinstance(columns, int)
+        turns = [list(tap) for c in range(columns) for tap in zip(*(row[c::columns] for row in taps), strict=True)]
+        if self.halved and copies == 1 and count % 2 == 0 and products_of(self.ctx, turns[0][0], 0):
+            return [[total] for total in _of_joined_rows(self.ctx, turns)]
+        totals = [[_start(self.ctx, turns[0][0])] * copies for _ in taps]
+        for tap in turns:
+            totals = [[accumulate(self.ctx, of, v, k) for k, v in enumerate(row)] for of, row in zip(tap, totals)]
+        return totals
+
 
 @contextmanager
 def _row_bound(ctx: KernelContext, positions: Sequence[LoopVar], row: Val | None) -> Iterator[None]:
@@ -145,18 +158,31 @@ def _row_bound(ctx: KernelContext, positions: Sequence[LoopVar], row: Val | None
         yield
 
 
-def _totals(
-    ctx: KernelContext, staged: Staged, taps: Sequence[Sequence[Reduction]], kind: str, copies: int
-) -> list[list[Val]]:
-    """The reductions of rows of results, column by column of the taps: what a column of them reads stays in registers for all rows."""
-    dtype, columns = taps[0][0].dtype, staged.moving[-1].tap.extent
-    assert isinstance(columns, int)
-    start = ctx.f.splat(elementwise.literal(dtype, neutral(kind, dtype)), ctx.values.lanes_of(True))
-    totals = [[start] * copies for _ in taps]
-    for column in range(columns):
-        for tap in zip(*(row[column::columns] for row in taps), strict=True):
-            totals = [[accumulate(ctx, of, v, copy) for copy, v in enumerate(row)] for of, row in zip(tap, totals)]
-    return totals
+def _start(ctx: KernelContext, r: Reduction) -> Val:
+    return ctx.f.splat(elementwise.literal(r.dtype, neutral(r.kind, r.dtype)), ctx.values.lanes_of(True))
+
+
+def _of_joined_rows(ctx: KernelContext, turns: Sequence[Sequence[Reduction]]) -> list[Val]:
+    """The sums of products of rows of half a vector each, by turns in which each row adds up the same tap. A row and the one half of them
+    further on are the halves of one vector; each such pair of rows has two sums, added up in the end, so that a multiply-add does not
+    wait for the one before it."""
+    f, lanes, half = ctx.f, ctx.values.lanes_of(True), len(turns[0]) // 2
+    start = _start(ctx, turns[0][0])
+    sums = [[_joined(f, start, start, lanes)] * half for _ in range(2)]
+    for k, tap in enumerate(turns):
+        for row, (upper, lower) in enumerate(zip(tap, tap[half:], strict=False)):
+            pairs = zip(*(products_of(ctx, r, 0) for r in (upper, lower)), strict=True)
+            for (negative, factors), (_, others) in pairs:
+                both = zip(factors, others, strict=True)
+                x, y = (_joined(f, *(ctx.values.of(n, 0) for n in of), lanes) for of in both)
+                sums[k % 2][row] = f.fma(f.neg(x) if negative else x, y, sums[k % 2][row])
+    totals = [f.add(a, b) for a, b in zip(*sums, strict=True)]
+    return [f.shuffle(t, None, range(first, first + lanes)) for first in (0, lanes) for t in totals]
+
+
+def _joined(f: FunctionBuilder, a: Val, b: Val, lanes: int) -> Val:
+    """One vector of the lanes of two, or of one number."""
+    return f.splat(a, 2 * lanes) if a == b and not a.type.lanes else f.shuffle(f.splat(a, lanes), f.splat(b, lanes), range(2 * lanes))
 
 
 def over_planes(ctx: KernelContext, variables: Sequence[LoopVar], body: Callable[[], None]) -> None:
