@@ -2923,7 +2923,7 @@ def rnn(
     )
 
 
-# specs/recurrent.yaml:189
+# specs/recurrent.yaml:190
 @called
 def gru(
     x: Operand,
@@ -2962,7 +2962,7 @@ def gru(
     )
 
 
-# specs/recurrent.yaml:294
+# specs/recurrent.yaml:296
 @called
 def lstm(
     x: Operand,

@@ -152,7 +152,9 @@ def test_short_rows_of_results_fill_half_vectors(step: int, taps: int, level: st
     sides = [taps - 2 + (side - 1) * step for side in (1, half - 1, half, half + 1, 2 * half + 1)]
     check(group, [{B: 3, H: h, W: w} for h, w in zip(sides, reversed(sides), strict=True)], target=target)
     text = lower_group(group, target).text
-    multiplied, stored = ({int(n) for n in re.findall(rf"@llvm.{name}.v(\d+)f32", text)} for name in ("fma", "masked.store"))
+    multiplied, stored = (
+        {int(n) for n in re.findall(rf"@llvm.{name}.v(\d+)f32", text)} for name in ("fma", "masked.store")
+    )
     assert multiplied == {2 * half}
     assert stored == ({half, 2 * half} if target.vector_bytes > HALVED else {2 * half})
     known = windows("sum", step, 1, taps=taps, term=lambda x, w: x * w, image=(20, sides[2]))

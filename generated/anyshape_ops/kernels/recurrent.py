@@ -122,7 +122,8 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
         now[s, u, n],
         s
         if direction == "forward" else t - 1 - s
-        if (direction == "reverse") and (lens.absent is not None) else where(
+        if (direction == "reverse") and (lens.absent is not None) else where(eq(u, 1), lambda: t - 1 - s, lambda: s)
+        if lens.absent is not None else where(
             and_(
                 or_(eq(u, 1), direction == "reverse"),
                 lt(s, cast((lens[n] if lens.absent is None else t), parse_dtype("i64"))),
@@ -136,11 +137,11 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         longest[()],
         reduce_("max", [b], lambda n: cast((lens[n] if lens.absent is None else t), parse_dtype("i64"))),
-        "specs/recurrent.yaml:130",
+        "specs/recurrent.yaml:131",
     )
     hid = eqs.scratch("hid", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:131")
+    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:132")
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         hid[s + 1, u, n, j],
@@ -157,7 +158,7 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: 0,
         ),
         s,
-        source="specs/recurrent.yaml:132: into[u, now[s, u, n], n, j]",
+        source="specs/recurrent.yaml:133: into[u, now[s, u, n], n, j]",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
@@ -167,18 +168,18 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: hid[now[s, u, n] + 1, u, n, j],
             lambda: 0,
         ),
-        "specs/recurrent.yaml:135: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
+        "specs/recurrent.yaml:136: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
         "present(lens) or s < i64(lens[n]) else 0",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         last[u, n, j],
         hid[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:136: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:137: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
     )
 
 
-# specs/recurrent.yaml:189
+# specs/recurrent.yaml:190
 def gru_kernel(eqs: Equations, bound: Bound) -> None:
     acts = bound.acts
     takes = bound.takes
@@ -275,7 +276,7 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
         reduce_("sum", [i], lambda l: x[s, n, l] * w[u, a * h + j, l])
         + bias[u, ((0) * 3 + a) * h + j]
         + where(or_(lt(a, 2), not linear_before_reset), lambda: bias[u, ((1) * 3 + a) * h + j], lambda: 0),
-        "specs/recurrent.yaml:222",
+        "specs/recurrent.yaml:223",
     )
     now = eqs.scratch("now", parse_dtype("i64"), rules.Vec((t, e, b)))
     s, u, n = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b)
@@ -283,7 +284,8 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
         now[s, u, n],
         s
         if direction == "forward" else t - 1 - s
-        if (direction == "reverse") and (lens.absent is not None) else where(
+        if (direction == "reverse") and (lens.absent is not None) else where(eq(u, 1), lambda: t - 1 - s, lambda: s)
+        if lens.absent is not None else where(
             and_(
                 or_(eq(u, 1), direction == "reverse"),
                 lt(s, cast((lens[n] if lens.absent is None else t), parse_dtype("i64"))),
@@ -291,17 +293,17 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: clamp(cast((lens[n] if lens.absent is None else t), parse_dtype("i64")) - 1 - s, 0, t - 1),
             lambda: s,
         ),
-        "specs/recurrent.yaml:224",
+        "specs/recurrent.yaml:225",
     )
     longest = eqs.scratch("longest", parse_dtype("i64"), rules.Vec(()))
     eqs.define(
         longest[()],
         reduce_("max", [b], lambda n: cast((lens[n] if lens.absent is None else t), parse_dtype("i64"))),
-        "specs/recurrent.yaml:226",
+        "specs/recurrent.yaml:228",
     )
     hid = eqs.scratch("hid", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:227")
+    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:229")
     from_hid = eqs.scratch("from_hid", eqs.dtypes["F"], rules.Vec((t, e, b, 2, h)))
     update = eqs.scratch("update", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
     reset = eqs.scratch("reset", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
@@ -313,14 +315,14 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
         from_hid[s, u, n, a, j],
         reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, a * h + j, l]),
         s,
-        source="specs/recurrent.yaml:228",
+        source="specs/recurrent.yaml:230",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         update[s, u, n, j],
         gate(u, limited(into[u, now[s, u, n], n, 0, j] + from_hid[s, u, n, 0, j])),
         s,
-        source="specs/recurrent.yaml:229: update[s, u, n, j] = gate(u, limited(into[u, now[s, "
+        source="specs/recurrent.yaml:231: update[s, u, n, j] = gate(u, limited(into[u, now[s, "
         "u, n], n, 0, j] + from_hid[s, u, n, 0, j]))",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
@@ -328,7 +330,7 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
         reset[s, u, n, j],
         gate(u, limited(into[u, now[s, u, n], n, 1, j] + from_hid[s, u, n, 1, j])),
         s,
-        source="specs/recurrent.yaml:230: reset[s, u, n, j] = gate(u, limited(into[u, now[s, u, "
+        source="specs/recurrent.yaml:232: reset[s, u, n, j] = gate(u, limited(into[u, now[s, u, "
         "n], n, 1, j] + from_hid[s, u, n, 1, j]))",
     )
     if linear_before_reset:
@@ -338,24 +340,24 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             reset[s, u, n, j]
             * (reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, (2) * h + j, l]) + bias[u, ((1) * 3 + 2) * h + j]),
             s,
-            source="specs/recurrent.yaml:232",
+            source="specs/recurrent.yaml:234",
         )
     else:
         s, u, n, l = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("l", h)
-        eqs.step(kept[s, u, n, l], reset[s, u, n, l] * hid[s, u, n, l], s, source="specs/recurrent.yaml:234")
+        eqs.step(kept[s, u, n, l], reset[s, u, n, l] * hid[s, u, n, l], s, source="specs/recurrent.yaml:236")
         s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
         eqs.step(
             inner[s, u, n, j],
             reduce_("sum", [h], lambda l: kept[s, u, n, l] * r[u, (2) * h + j, l]),
             s,
-            source="specs/recurrent.yaml:235",
+            source="specs/recurrent.yaml:237",
         )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         fresh[s, u, n, j],
         active(u, limited(into[u, now[s, u, n], n, 2, j] + inner[s, u, n, j])),
         s,
-        source="specs/recurrent.yaml:236: fresh[s, u, n, j] = active(u, limited(into[u, now[s, "
+        source="specs/recurrent.yaml:238: fresh[s, u, n, j] = active(u, limited(into[u, now[s, "
         "u, n], n, 2, j] + inner[s, u, n, j]))",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
@@ -367,7 +369,7 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: 0,
         ),
         s,
-        source="specs/recurrent.yaml:237",
+        source="specs/recurrent.yaml:239",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
@@ -377,18 +379,18 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: hid[now[s, u, n] + 1, u, n, j],
             lambda: 0,
         ),
-        "specs/recurrent.yaml:239: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
+        "specs/recurrent.yaml:241: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
         "present(lens) or s < i64(lens[n]) else 0",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         last[u, n, j],
         hid[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:240: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:242: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
     )
 
 
-# specs/recurrent.yaml:294
+# specs/recurrent.yaml:296
 def lstm_kernel(eqs: Equations, bound: Bound) -> None:
     acts = bound.acts
     takes = bound.takes
@@ -499,7 +501,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         reduce_("sum", [i], lambda l: x[s, n, l] * w[u, a * h + j, l])
         + bias[u, ((0) * 4 + a) * h + j]
         + bias[u, ((1) * 4 + a) * h + j],
-        "specs/recurrent.yaml:333",
+        "specs/recurrent.yaml:335",
     )
     now = eqs.scratch("now", parse_dtype("i64"), rules.Vec((t, e, b)))
     s, u, n = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b)
@@ -507,7 +509,8 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         now[s, u, n],
         s
         if direction == "forward" else t - 1 - s
-        if (direction == "reverse") and (lens.absent is not None) else where(
+        if (direction == "reverse") and (lens.absent is not None) else where(eq(u, 1), lambda: t - 1 - s, lambda: s)
+        if lens.absent is not None else where(
             and_(
                 or_(eq(u, 1), direction == "reverse"),
                 lt(s, cast((lens[n] if lens.absent is None else t), parse_dtype("i64"))),
@@ -515,20 +518,20 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: clamp(cast((lens[n] if lens.absent is None else t), parse_dtype("i64")) - 1 - s, 0, t - 1),
             lambda: s,
         ),
-        "specs/recurrent.yaml:334",
+        "specs/recurrent.yaml:336",
     )
     longest = eqs.scratch("longest", parse_dtype("i64"), rules.Vec(()))
     eqs.define(
         longest[()],
         reduce_("max", [b], lambda n: cast((lens[n] if lens.absent is None else t), parse_dtype("i64"))),
-        "specs/recurrent.yaml:341",
+        "specs/recurrent.yaml:344",
     )
     mem = eqs.scratch("mem", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(mem[0, u, n, j], c0[u, n, j], "specs/recurrent.yaml:342")
+    eqs.define(mem[0, u, n, j], c0[u, n, j], "specs/recurrent.yaml:345")
     hid = eqs.scratch("hid", eqs.dtypes["F"], rules.Vec((t + 1, e, b, h)))
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
-    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:352")
+    eqs.define(hid[0, u, n, j], h0[u, n, j], "specs/recurrent.yaml:355")
     from_hid = eqs.scratch("from_hid", eqs.dtypes["F"], rules.Vec((t, e, 4, b, h)))
     for_enter = eqs.scratch("for_enter", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
     for_leave = eqs.scratch("for_leave", eqs.dtypes["F"], rules.Vec((t, e, b, h)))
@@ -542,14 +545,14 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         from_hid[s, u, a, n, j],
         reduce_("sum", [h], lambda l: hid[s, u, n, l] * r[u, a * h + j, l]),
         s,
-        source="specs/recurrent.yaml:336",
+        source="specs/recurrent.yaml:339",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
         for_enter[s, u, n, j],
         into[u, 0, now[s, u, n], n, j] + from_hid[s, u, 0, n, j],
         s,
-        source="specs/recurrent.yaml:337: for_enter[s, u, n, j] = into[u, 0, now[s, u, n], n, "
+        source="specs/recurrent.yaml:340: for_enter[s, u, n, j] = into[u, 0, now[s, u, n], n, "
         "j] + from_hid[s, u, 0, n, j]",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
@@ -557,7 +560,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         for_leave[s, u, n, j],
         into[u, 1, now[s, u, n], n, j] + from_hid[s, u, 1, n, j],
         s,
-        source="specs/recurrent.yaml:338: for_leave[s, u, n, j] = into[u, 1, now[s, u, n], n, "
+        source="specs/recurrent.yaml:341: for_leave[s, u, n, j] = into[u, 1, now[s, u, n], n, "
         "j] + from_hid[s, u, 1, n, j]",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
@@ -565,7 +568,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         for_keep[s, u, n, j],
         into[u, 2, now[s, u, n], n, j] + from_hid[s, u, 2, n, j],
         s,
-        source="specs/recurrent.yaml:339: for_keep[s, u, n, j] = into[u, 2, now[s, u, n], n, j] "
+        source="specs/recurrent.yaml:342: for_keep[s, u, n, j] = into[u, 2, now[s, u, n], n, j] "
         "+ from_hid[s, u, 2, n, j]",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
@@ -573,7 +576,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         for_fresh[s, u, n, j],
         into[u, 3, now[s, u, n], n, j] + from_hid[s, u, 3, n, j],
         s,
-        source="specs/recurrent.yaml:340: for_fresh[s, u, n, j] = into[u, 3, now[s, u, n], n, "
+        source="specs/recurrent.yaml:343: for_fresh[s, u, n, j] = into[u, 3, now[s, u, n], n, "
         "j] + from_hid[s, u, 3, n, j]",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
@@ -587,7 +590,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         s,
-        source="specs/recurrent.yaml:343",
+        source="specs/recurrent.yaml:346",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -601,7 +604,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         s,
-        source="specs/recurrent.yaml:345",
+        source="specs/recurrent.yaml:348",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -612,7 +615,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: 0,
         ),
         s,
-        source="specs/recurrent.yaml:348",
+        source="specs/recurrent.yaml:351",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -625,7 +628,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             ),
         ),
         s,
-        source="specs/recurrent.yaml:350",
+        source="specs/recurrent.yaml:353",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.step(
@@ -636,7 +639,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: 0,
         ),
         s,
-        source="specs/recurrent.yaml:353",
+        source="specs/recurrent.yaml:356",
     )
     s, u, n, j = eqs.index("s", t), eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
@@ -646,18 +649,18 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: hid[now[s, u, n] + 1, u, n, j],
             lambda: 0,
         ),
-        "specs/recurrent.yaml:354: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
+        "specs/recurrent.yaml:357: y[s, u, n, j] = hid[now[s, u, n] + 1, u, n, j] if not "
         "present(lens) or s < i64(lens[n]) else 0",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         last[u, n, j],
         hid[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:355: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:358: last[u, n, j] = hid[i64(lens[n]), u, n, j]",
     )
     u, n, j = eqs.index("u", e), eqs.index("n", b), eqs.index("j", h)
     eqs.define(
         cell[u, n, j],
         mem[cast((lens[n] if lens.absent is None else t), parse_dtype("i64")), u, n, j],
-        "specs/recurrent.yaml:356: cell[u, n, j] = mem[i64(lens[n]), u, n, j]",
+        "specs/recurrent.yaml:359: cell[u, n, j] = mem[i64(lens[n]), u, n, j]",
     )

@@ -23,7 +23,7 @@ def _in_layout(n: OnnxNode, y_: Any) -> Any:
     return (api.transpose(y_, (2, 0, 1, 3), source=n.source) if n.attr("layout") == 1 else y_)
 
 
-# specs/recurrent.yaml:143
+# specs/recurrent.yaml:144
 def rnn_1(n: OnnxNode) -> Sequence[Value]:
     return api.rnn(
         n.input(0),
@@ -41,7 +41,7 @@ def rnn_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/recurrent.yaml:145
+# specs/recurrent.yaml:146
 def rnn_14(n: OnnxNode) -> Sequence[Value]:
     made_ = api.rnn(
         _steps_first(n, n.input(0)),
@@ -60,7 +60,7 @@ def rnn_14(n: OnnxNode) -> Sequence[Value]:
     return [_in_layout(n, made_[0]), _steps_first(n, made_[1])]
 
 
-# specs/recurrent.yaml:247
+# specs/recurrent.yaml:249
 def gru_1(n: OnnxNode) -> Sequence[Value]:
     return api.gru(
         n.input(0),
@@ -78,7 +78,7 @@ def gru_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/recurrent.yaml:248
+# specs/recurrent.yaml:250
 def gru_3(n: OnnxNode) -> Sequence[Value]:
     return api.gru(
         n.input(0),
@@ -97,7 +97,7 @@ def gru_3(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/recurrent.yaml:250
+# specs/recurrent.yaml:252
 def gru_14(n: OnnxNode) -> Sequence[Value]:
     made_ = api.gru(
         _steps_first(n, n.input(0)),
@@ -117,7 +117,7 @@ def gru_14(n: OnnxNode) -> Sequence[Value]:
     return [_in_layout(n, made_[0]), _steps_first(n, made_[1])]
 
 
-# specs/recurrent.yaml:364
+# specs/recurrent.yaml:367
 def lstm_1(n: OnnxNode) -> Sequence[Value]:
     return api.lstm(
         n.input(0),
@@ -138,7 +138,7 @@ def lstm_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/recurrent.yaml:366
+# specs/recurrent.yaml:369
 def lstm_14(n: OnnxNode) -> Sequence[Value]:
     made_ = api.lstm(
         _steps_first(n, n.input(0)),

@@ -43,7 +43,7 @@ RNN = OpDef(
     source="specs/recurrent.yaml:103",
 )
 
-# specs/recurrent.yaml:189
+# specs/recurrent.yaml:190
 # gru: no dyn variant, it has no parameters that are operands
 GRU = OpDef(
     name="gru",
@@ -77,10 +77,10 @@ GRU = OpDef(
         "Gated recurrent units over time, in one or both directions; y is the state after every step, last "
         "the one at the end."
     ),
-    source="specs/recurrent.yaml:189",
+    source="specs/recurrent.yaml:190",
 )
 
-# specs/recurrent.yaml:294
+# specs/recurrent.yaml:296
 # lstm: no dyn variant, it has no parameters that are operands
 LSTM = OpDef(
     name="lstm",
@@ -117,5 +117,5 @@ LSTM = OpDef(
         "Long short-term memory over time, in one or both directions; y is every output, last and cell are "
         "the state at the end."
     ),
-    source="specs/recurrent.yaml:294",
+    source="specs/recurrent.yaml:296",
 )

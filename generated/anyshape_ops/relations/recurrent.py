@@ -112,7 +112,7 @@ def rnn_relation(
     )
 
 
-# specs/recurrent.yaml:189
+# specs/recurrent.yaml:190
 def gru_relation(
     rule: Rule,
     *,
@@ -218,7 +218,7 @@ def gru_relation(
     )
 
 
-# specs/recurrent.yaml:294
+# specs/recurrent.yaml:296
 def lstm_relation(
     rule: Rule,
     *,

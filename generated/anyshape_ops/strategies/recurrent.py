@@ -136,7 +136,7 @@ def rnn_case(d: Draw) -> Case:
     )
 
 
-# specs/recurrent.yaml:138
+# specs/recurrent.yaml:139
 def rnn_reference(
     x: Any,
     w: Any,
@@ -174,7 +174,7 @@ RNN = Property(
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:149",
+            "specs/recurrent.yaml:150",
         ),
         Example(
             {
@@ -187,21 +187,21 @@ RNN = Property(
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:150",
+            "specs/recurrent.yaml:151",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5)), "bias": Given((2, 10))},
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:151",
+            "specs/recurrent.yaml:152",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5)), "lens": Given(value=(2, 3))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:152",
+            "specs/recurrent.yaml:153",
         ),
         Example(
             {
@@ -214,7 +214,7 @@ RNN = Property(
             {"direction": "reverse", "clip": 0.5},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:153",
+            "specs/recurrent.yaml:154",
         ),
         Example(
             {
@@ -228,98 +228,98 @@ RNN = Property(
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:155",
+            "specs/recurrent.yaml:156",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"activations": ("Affine",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:157",
+            "specs/recurrent.yaml:158",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"activations": ("LeakyRelu",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:158",
-        ),
-        Example(
-            {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("ThresholdedRelu",)},
-            {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
-            None,
             "specs/recurrent.yaml:159",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("ScaledTanh",)},
+            {"activations": ("ThresholdedRelu",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
             "specs/recurrent.yaml:160",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("HardSigmoid",)},
+            {"activations": ("ScaledTanh",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
             "specs/recurrent.yaml:161",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("Elu",)},
+            {"activations": ("HardSigmoid",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
             "specs/recurrent.yaml:162",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("Relu",)},
+            {"activations": ("Elu",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
             "specs/recurrent.yaml:163",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("Tanh",)},
+            {"activations": ("Relu",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
             "specs/recurrent.yaml:164",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("Sigmoid",)},
+            {"activations": ("Tanh",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
             "specs/recurrent.yaml:165",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("Softsign",)},
+            {"activations": ("Sigmoid",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
             "specs/recurrent.yaml:166",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("Softplus",)},
+            {"activations": ("Softsign",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
             "specs/recurrent.yaml:167",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
-            {"activations": ("Affine",), "activation_alpha": (0.5,), "activation_beta": (0.4,)},
+            {"activations": ("Softplus",)},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
             "specs/recurrent.yaml:168",
+        ),
+        Example(
+            {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
+            {"activations": ("Affine",), "activation_alpha": (0.5,), "activation_beta": (0.4,)},
+            {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
+            None,
+            "specs/recurrent.yaml:169",
         ),
         Example(
             {"x": Given(value=(((1.0,), (1.5,)),)), "w": Given(value=(((1.0,),),)), "r": Given(value=(((0.0,),),))},
             {"activations": ("ThresholdedRelu",)},
             {"y": Given(value=((((0.0,), (1.5,)),),))},
             None,
-            "specs/recurrent.yaml:170",
+            "specs/recurrent.yaml:171",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
@@ -331,14 +331,14 @@ RNN = Property(
             },
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/recurrent.yaml:172",
+            "specs/recurrent.yaml:173",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
             {"direction": "bidirectional", "activations": ("Elu", "LeakyRelu"), "activation_alpha": (0.5,)},
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/recurrent.yaml:174",
+            "specs/recurrent.yaml:175",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
@@ -350,77 +350,77 @@ RNN = Property(
             },
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:176",
+            "specs/recurrent.yaml:177",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
             {},
             {},
             "forward weights of 2 directions",
-            "specs/recurrent.yaml:178",
+            "specs/recurrent.yaml:179",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5)), "lens": Given(value=(2, 4))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:179",
+            "specs/recurrent.yaml:180",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"direction": "reverse", "activations": ()},
             {},
             "activations for",
-            "specs/recurrent.yaml:180",
+            "specs/recurrent.yaml:181",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"activations": ("Cosine",)},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:181",
+            "specs/recurrent.yaml:182",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"clip": 0.0},
             {"y": Given((3, 1, 2, 5))},
             None,
-            "specs/recurrent.yaml:182",
+            "specs/recurrent.yaml:183",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5)), "lens": Given(value=(-1, 2))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:183",
+            "specs/recurrent.yaml:184",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
             {"direction": "bidirectional", "activations": ("Tanh",)},
             {},
             "activations for",
-            "specs/recurrent.yaml:184",
+            "specs/recurrent.yaml:185",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 5, 4)), "r": Given((2, 5, 5))},
             {"direction": "bidirectional", "activations": ("Tanh", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:185",
+            "specs/recurrent.yaml:186",
         ),
         Example(
             {"x": Given(value=(((nan,),),)), "w": Given(value=(((1.0,),),)), "r": Given(value=(((1.0,),),))},
             {"clip": 0.5},
             {"y": Given(value=((((nan,),),),))},
             None,
-            "specs/recurrent.yaml:186",
+            "specs/recurrent.yaml:187",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 5, 4)), "r": Given((1, 5, 5))},
             {"clip": -1.0},
             {},
             "clip is -1.0, below 0",
-            "specs/recurrent.yaml:187",
+            "specs/recurrent.yaml:188",
         ),
     ),
     "specs/recurrent.yaml:103",
@@ -430,11 +430,11 @@ RNN = Property(
         Refusal(r".* activations for .*", "specs/recurrent.yaml:117"),
         Refusal(r"an activation is unknown", "specs/recurrent.yaml:118"),
     ),
-    reference_source="specs/recurrent.yaml:138",
+    reference_source="specs/recurrent.yaml:139",
 )
 
 
-# specs/recurrent.yaml:189
+# specs/recurrent.yaml:190
 def gru_case(d: Draw) -> Case:
     t = d.dim("t")
     b = d.dim("b")
@@ -469,7 +469,7 @@ def gru_case(d: Draw) -> Case:
     )
 
 
-# specs/recurrent.yaml:242
+# specs/recurrent.yaml:244
 def gru_reference(
     x: Any,
     w: Any,
@@ -515,14 +515,14 @@ GRU = Property(
             {"direction": "reverse", "activations": ("Sigmoid", "Affine")},
             {"y": Given(value=((((1.5,),),), (((0.0,),),))), "last": Given(value=(((1.5,),),))},
             None,
-            "specs/recurrent.yaml:254",
+            "specs/recurrent.yaml:256",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:257",
+            "specs/recurrent.yaml:259",
         ),
         Example(
             {
@@ -535,21 +535,21 @@ GRU = Property(
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:258",
+            "specs/recurrent.yaml:260",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5)), "bias": Given((2, 30))},
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:259",
+            "specs/recurrent.yaml:261",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "lens": Given(value=(2, 3))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:260",
+            "specs/recurrent.yaml:262",
         ),
         Example(
             {
@@ -562,7 +562,7 @@ GRU = Property(
             {"direction": "reverse", "clip": 0.5},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:261",
+            "specs/recurrent.yaml:263",
         ),
         Example(
             {
@@ -576,49 +576,49 @@ GRU = Property(
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:263",
+            "specs/recurrent.yaml:265",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Affine", "LeakyRelu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:265",
+            "specs/recurrent.yaml:267",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("ThresholdedRelu", "ScaledTanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:266",
+            "specs/recurrent.yaml:268",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("HardSigmoid", "Elu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:267",
+            "specs/recurrent.yaml:269",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Relu", "Tanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:268",
+            "specs/recurrent.yaml:270",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Sigmoid", "Softsign")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:269",
+            "specs/recurrent.yaml:271",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Softplus", "Tanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:270",
+            "specs/recurrent.yaml:272",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
@@ -630,14 +630,14 @@ GRU = Property(
             },
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:271",
+            "specs/recurrent.yaml:273",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "bias": Given((1, 30))},
             {"linear_before_reset": True},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:273",
+            "specs/recurrent.yaml:275",
         ),
         Example(
             {
@@ -650,7 +650,7 @@ GRU = Property(
             {},
             {"y": Given(value=((((0.58972777,),),),))},
             None,
-            "specs/recurrent.yaml:274",
+            "specs/recurrent.yaml:276",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
@@ -662,7 +662,7 @@ GRU = Property(
             },
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/recurrent.yaml:276",
+            "specs/recurrent.yaml:278",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
@@ -673,7 +673,7 @@ GRU = Property(
             },
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/recurrent.yaml:278",
+            "specs/recurrent.yaml:280",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
@@ -685,91 +685,91 @@ GRU = Property(
             },
             {"y": Given((3, 2, 2, 5))},
             None,
-            "specs/recurrent.yaml:280",
+            "specs/recurrent.yaml:282",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
             {},
             {},
             "forward weights of 2 directions",
-            "specs/recurrent.yaml:282",
+            "specs/recurrent.yaml:284",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "lens": Given(value=(2, 4))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:283",
+            "specs/recurrent.yaml:285",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"direction": "reverse", "activations": ()},
             {},
             "activations for",
-            "specs/recurrent.yaml:284",
+            "specs/recurrent.yaml:286",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Cosine", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:285",
+            "specs/recurrent.yaml:287",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"clip": 0.0},
             {"y": Given((3, 1, 2, 5))},
             None,
-            "specs/recurrent.yaml:286",
+            "specs/recurrent.yaml:288",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5)), "lens": Given(value=(-1, 2))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:287",
+            "specs/recurrent.yaml:289",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 15, 4)), "r": Given((2, 15, 5))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Sigmoid")},
             {},
             "activations for",
-            "specs/recurrent.yaml:288",
+            "specs/recurrent.yaml:290",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Sigmoid",)},
             {},
             "activations for",
-            "specs/recurrent.yaml:290",
+            "specs/recurrent.yaml:292",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"activations": ("Sigmoid", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:291",
+            "specs/recurrent.yaml:293",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 15, 4)), "r": Given((1, 15, 5))},
             {"clip": -1.0},
             {},
             "clip is -1.0, below 0",
-            "specs/recurrent.yaml:292",
+            "specs/recurrent.yaml:294",
         ),
     ),
-    "specs/recurrent.yaml:189",
+    "specs/recurrent.yaml:190",
     asserts=(
         Refusal(r".* weights of .* directions", "specs/recurrent.yaml:98"),
         Refusal(r"clip is .*, below 0", "specs/recurrent.yaml:99"),
-        Refusal(r".* activations for .*", "specs/recurrent.yaml:212"),
-        Refusal(r"an activation is unknown", "specs/recurrent.yaml:213"),
+        Refusal(r".* activations for .*", "specs/recurrent.yaml:213"),
+        Refusal(r"an activation is unknown", "specs/recurrent.yaml:214"),
     ),
-    reference_source="specs/recurrent.yaml:242",
+    reference_source="specs/recurrent.yaml:244",
 )
 
 
-# specs/recurrent.yaml:294
+# specs/recurrent.yaml:296
 def lstm_case(d: Draw) -> Case:
     t = d.dim("t")
     b = d.dim("b")
@@ -806,7 +806,7 @@ def lstm_case(d: Draw) -> Case:
     )
 
 
-# specs/recurrent.yaml:358
+# specs/recurrent.yaml:361
 def lstm_reference(
     x: Any,
     w: Any,
@@ -849,7 +849,7 @@ LSTM = Property(
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:370",
+            "specs/recurrent.yaml:373",
         ),
         Example(
             {
@@ -862,21 +862,21 @@ LSTM = Property(
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:371",
+            "specs/recurrent.yaml:374",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5)), "bias": Given((2, 40))},
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:373",
+            "specs/recurrent.yaml:376",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(2, 3))},
             {},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:375",
+            "specs/recurrent.yaml:378",
         ),
         Example(
             {
@@ -889,7 +889,7 @@ LSTM = Property(
             {"direction": "reverse", "clip": 0.5},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:376",
+            "specs/recurrent.yaml:379",
         ),
         Example(
             {
@@ -903,35 +903,35 @@ LSTM = Property(
             {"direction": "bidirectional"},
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:378",
+            "specs/recurrent.yaml:381",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Affine", "LeakyRelu", "ThresholdedRelu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:380",
+            "specs/recurrent.yaml:383",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("ScaledTanh", "HardSigmoid", "Elu")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:382",
+            "specs/recurrent.yaml:385",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Relu", "Tanh", "Sigmoid")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:384",
+            "specs/recurrent.yaml:387",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Softsign", "Softplus", "Tanh")},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:385",
+            "specs/recurrent.yaml:388",
         ),
         Example(
             {
@@ -943,7 +943,7 @@ LSTM = Property(
             {},
             {"y": Given(value=((((0.83409775,),),),)), "cell": Given(value=(((1.8016886,),),))},
             None,
-            "specs/recurrent.yaml:387",
+            "specs/recurrent.yaml:390",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
@@ -955,7 +955,7 @@ LSTM = Property(
             },
             {"y": Given((3, 2, 2, 5)), "last": Given((2, 2, 5)), "cell": Given((2, 2, 5))},
             None,
-            "specs/recurrent.yaml:389",
+            "specs/recurrent.yaml:392",
         ),
         Example(
             {
@@ -969,84 +969,84 @@ LSTM = Property(
             {"clip": 0.7},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:391",
+            "specs/recurrent.yaml:394",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"input_forget": True},
             {"y": Given((3, 1, 2, 5)), "last": Given((1, 2, 5)), "cell": Given((1, 2, 5))},
             None,
-            "specs/recurrent.yaml:393",
+            "specs/recurrent.yaml:396",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
             {},
             {},
             "forward weights of 2 directions",
-            "specs/recurrent.yaml:394",
+            "specs/recurrent.yaml:397",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(2, 4))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:395",
+            "specs/recurrent.yaml:398",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"direction": "reverse", "activations": ()},
             {},
             "activations for",
-            "specs/recurrent.yaml:396",
+            "specs/recurrent.yaml:399",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Cosine", "Cosine", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:397",
+            "specs/recurrent.yaml:400",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"clip": 0.0},
             {"y": Given((3, 1, 2, 5))},
             None,
-            "specs/recurrent.yaml:398",
+            "specs/recurrent.yaml:401",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5)), "lens": Given(value=(-1, 2))},
             {},
             {},
             "a sequence length is not within",
-            "specs/recurrent.yaml:399",
+            "specs/recurrent.yaml:402",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((2, 20, 4)), "r": Given((2, 20, 5))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Tanh", "Sigmoid", "Tanh")},
             {},
             "activations for",
-            "specs/recurrent.yaml:400",
+            "specs/recurrent.yaml:403",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Sigmoid", "Tanh")},
             {},
             "activations for",
-            "specs/recurrent.yaml:402",
+            "specs/recurrent.yaml:405",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"activations": ("Sigmoid", "Tanh", "Cosine")},
             {},
             "an activation is unknown",
-            "specs/recurrent.yaml:403",
+            "specs/recurrent.yaml:406",
         ),
         Example(
             {"x": Given((3, 2, 4)), "w": Given((1, 20, 4)), "r": Given((1, 20, 5))},
             {"clip": -1.0},
             {},
             "clip is -1.0, below 0",
-            "specs/recurrent.yaml:404",
+            "specs/recurrent.yaml:407",
         ),
         Example(
             {
@@ -1059,28 +1059,28 @@ LSTM = Property(
             {},
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:405",
+            "specs/recurrent.yaml:408",
         ),
         Example(
             {"x": Given((3, 2, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1)), "lens": Given(value=(2, 1))},
             {"direction": "reverse"},
             {"y": Given((3, 1, 2, 1)), "last": Given((1, 2, 1)), "cell": Given((1, 2, 1))},
             None,
-            "specs/recurrent.yaml:406",
+            "specs/recurrent.yaml:409",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1))},
             {"activations": ("Sigmoid", "LeakyRelu", "Tanh")},
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:408",
+            "specs/recurrent.yaml:411",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1))},
             {"activations": ("Sigmoid", "Tanh", "Affine")},
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:410",
+            "specs/recurrent.yaml:413",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((1, 4, 1)), "r": Given((1, 4, 1))},
@@ -1091,28 +1091,28 @@ LSTM = Property(
             },
             {"y": Given((2, 1, 1, 1)), "last": Given((1, 1, 1)), "cell": Given((1, 1, 1))},
             None,
-            "specs/recurrent.yaml:411",
+            "specs/recurrent.yaml:414",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Elu", "Sigmoid", "LeakyRelu", "Tanh")},
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:413",
+            "specs/recurrent.yaml:416",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
             {"direction": "bidirectional", "activations": ("Tanh", "Elu", "Tanh", "Elu", "Tanh", "Elu")},
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:415",
+            "specs/recurrent.yaml:418",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
             {"direction": "bidirectional", "activations": ("Sigmoid", "Tanh", "Tanh", "Tanh", "Affine", "HardSigmoid")},
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:417",
+            "specs/recurrent.yaml:420",
         ),
         Example(
             {"x": Given((2, 1, 1)), "w": Given((2, 4, 1)), "r": Given((2, 4, 1))},
@@ -1124,7 +1124,7 @@ LSTM = Property(
             },
             {"y": Given((2, 2, 1, 1)), "last": Given((2, 1, 1)), "cell": Given((2, 1, 1))},
             None,
-            "specs/recurrent.yaml:419",
+            "specs/recurrent.yaml:422",
         ),
         Example(
             {
@@ -1137,15 +1137,15 @@ LSTM = Property(
             {},
             {"cell": Given(value=(((1,),),))},
             None,
-            "specs/recurrent.yaml:422",
+            "specs/recurrent.yaml:425",
         ),
     ),
-    "specs/recurrent.yaml:294",
+    "specs/recurrent.yaml:296",
     asserts=(
         Refusal(r".* weights of .* directions", "specs/recurrent.yaml:98"),
         Refusal(r"clip is .*, below 0", "specs/recurrent.yaml:99"),
-        Refusal(r".* activations for .*", "specs/recurrent.yaml:323"),
-        Refusal(r"an activation is unknown", "specs/recurrent.yaml:324"),
+        Refusal(r".* activations for .*", "specs/recurrent.yaml:325"),
+        Refusal(r"an activation is unknown", "specs/recurrent.yaml:326"),
     ),
-    reference_source="specs/recurrent.yaml:358",
+    reference_source="specs/recurrent.yaml:361",
 )

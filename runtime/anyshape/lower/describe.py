@@ -101,6 +101,11 @@ class _Text:
         if r.rows is not None:
             self.line(0, f"block of {r.rows.count} rows from {r.rows.first} in {r.rows.all}:")
             self.depth += 1
+        if isinstance(form, StepForm) and form.ahead is not None:
+            self.line(0, f"block of {form.ahead.count} positions from {form.ahead.first} in {at.extent}:")
+            self.depth += 1
+            for step in form.ahead.whole:
+                self.phase(step)
         self.line(0, f"steps {at.symbol} in {at.extent}{' backward' if at.backward else ''}:")
         self.depth += 1
         if isinstance(form, StepForm):

@@ -15,7 +15,7 @@ from anyshape.equations.traversal import walk as walk_expr
 from anyshape.lower.depth import room_for
 from anyshape.lower.emit.loops.empty_loops import end_if_empty
 from anyshape.lower.emit.phases import emit_phases, form_names
-from anyshape.lower.emit.products.constant_panels import pack_sums, prepack
+from anyshape.lower.emit.products.constant_panels import PanelLayout, pack_sums, panel_layout, prepack
 from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.values.failure_report import ReportedElements
 from anyshape.lower.ir.dag import DagNode, Load, walk
@@ -134,18 +134,30 @@ def _operands(
     operands: list[KernelOperand] = list(group.inputs)
     panels: dict[Product, Tensor] = {}
     marks: dict[int, Tensor] = {}
-    for p in (s for s in schedule.steps if isinstance(s, Product)):
+    products = [s for s in schedule.steps if isinstance(s, Product)]
+    alike = _packed_alike(products, target)
+    for p in products:
         for sums in p.known:
             marks[len(operands)] = sums.tensor
             operands.append(pack_sums(sums, group.constants[sums.of.tensor]))
         t = p.constant
-        if t is None:
+        if t is None or p in panels:
             continue
         packed = prepack(p, group.constants[t], target)
-        place = operands.index(t) if t in operands and _reads(schedule, t) == 1 else len(operands)
+        place = operands.index(t) if t in operands and _reads(schedule, t) == len(alike[p]) else len(operands)
         operands[place : place + 1] = [packed]
-        panels[p] = marks[place] = Tensor(f"panels{len(panels)}", t.dtype, t.shape)
+        mark = marks[place] = Tensor(f"panels{len(marks)}", t.dtype, t.shape)
+        panels |= dict.fromkeys(alike[p], mark)
     return tuple(operands), panels, marks
+
+
+def _packed_alike(products: Sequence[Product], target: Target) -> dict[Product, list[Product]]:
+    """The products that read the same constant in the same panels, for each of them."""
+    by_panels: dict[tuple[Tensor, PanelLayout], list[Product]] = {}
+    for p in products:
+        if p.constant is not None:
+            by_panels.setdefault((p.constant, panel_layout(p, target)), []).append(p)
+    return {p: own for own in by_panels.values() for p in own}
 
 
 def _reads(schedule: KernelSchedule, t: Tensor) -> int:

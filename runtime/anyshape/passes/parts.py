@@ -6,7 +6,7 @@ element, and a symbol of the shapes that follow stands for it, so that it is loa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from anyshape.dims import Dim, free_symbols
 from anyshape.equations import Demand, Equation, RecurrenceStep, Reduce, Run, Tensor
@@ -14,6 +14,7 @@ from anyshape.equations.dependencies import needed, reads, symbols, together
 from anyshape.equations.traversal import walk
 from anyshape.errors import VerifyError
 from anyshape.graph.value import Node, Value
+from anyshape.kernel_model.position_blocks import block_products
 from anyshape.passes.steps import KernelStep
 from anyshape.types import TensorType
 
@@ -28,12 +29,14 @@ def steps_of(
 ) -> list[KernelStep]:
     """A step for every tensor with such an equation, or for those of a recurrence or a program together, and one for the other outputs.
 
-    `live`: the outputs that others read. Reductions that a recurrence reads are computed before it.
+    `live`: the outputs that others read. Reductions that a recurrence reads are computed before it, but for products of which it reads a
+    position in each step: it computes them itself, for a block of positions at a time.
     """
     data = [v for v in node.data_inputs if v is not None]
     values = {tensors[v]: v for v in (*data, *node.outputs)}
     sizes = {q.target: q.unbacked for q in equations if q.unbacked is not None}
-    units = _units(equations, values)
+    constants = {tensors[v] for v in data if v.constant is not None}
+    units = _units(equations, values, block_products(equations, constants))
     apart = dict.fromkeys(t for one in units for t in one)
     for t in apart:
         if t not in values:
@@ -45,7 +48,7 @@ def steps_of(
     return _ordered(steps, sizes, values)
 
 
-def _units(equations: Sequence[Equation], values: Mapping[Tensor, Value]) -> list[list[Tensor]]:
+def _units(equations: Sequence[Equation], values: Mapping[Tensor, Value], in_blocks: Set[Tensor]) -> list[list[Tensor]]:
     by_key: dict[object, list[Tensor]] = {}
     for q in equations:
         if q.form is not None or q.unbacked is not None:
@@ -53,7 +56,9 @@ def _units(equations: Sequence[Equation], values: Mapping[Tensor, Value]) -> lis
             if q.target not in by_key.setdefault(key, []):
                 by_key[key].append(q.target)
     apart = {t for unit in by_key.values() for t in unit}
-    waited = {t for q in equations if isinstance(q.form, RecurrenceStep) for t in reads(q)} - apart - set(values)
+    waited = (
+        {t for q in equations if isinstance(q.form, RecurrenceStep) for t in reads(q)} - apart - {*values, *in_blocks}
+    )
     for q in equations:
         if q.target in waited and any(isinstance(e, Reduce) for e in walk(q.value)):
             by_key.setdefault(q.target, [q.target])

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from anyshape import dims
 from anyshape.dims import Cond, Dim, Size
 from anyshape.lower.ir.dag import Affine, Constant, DagNode, LoopIndex, Operation, SizeValue, walk
+from anyshape.lower.ir.index_forms import ends_of, linear
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,13 @@ class Along:
 
     symbol: Dim
     extent: Size
+
+    def ends(self, n: Size) -> list[Size]:
+        """The values of a size at the first position and at the last one; itself, where it is not linear in the position between them."""
+        first, second = (dims.substitute(n, {self.symbol: k}) for k in (0, 1))
+        if first + (second - first) * self.symbol != n:
+            return [n]
+        return [first, dims.substitute(n, {self.symbol: self.extent - 1})]
 
 
 def is_clamped(i: Affine, n: Size, along: Along | None) -> bool:
@@ -48,6 +56,8 @@ class _Clamp:
                 return all(self.is_at_least(a, least) for a in args)
             case LoopIndex():
                 return dims.le(least, 0) is True
+            case Operation():
+                return any(all(dims.ge(end, least) is True for end in ends) for ends in self.ends(node))
         size = _size(node)
         if size is None:
             return False
@@ -61,10 +71,20 @@ class _Clamp:
                 return all(self.is_at_most(a, most) for a in args)
             case LoopIndex(variable=v):
                 return dims.le(v.extent - 1, most) is True
+            case Operation():
+                return any(all(dims.le(end, most) is True for end in ends) for ends in self.ends(node))
         size = _size(node)
         if size is not None and self.along is not None and size == self.along.symbol:
             size = self.along.extent - 1
         return size is not None and dims.le(size, most) is True
+
+    def ends(self, node: DagNode) -> list[list[Size]]:
+        """The least and the greatest values of what is linear in variables, and in the position: one list of them, or none."""
+        form = linear(node)
+        ends = None if form is None else ends_of(form)
+        if ends is None:
+            return []
+        return [[*ends]] if self.along is None else [[n for end in ends for n in self.along.ends(end)]]
 
 
 def _size(node: DagNode) -> Size | None:

@@ -48,6 +48,12 @@ class Affine:
         return not self.terms and not self.lets
 
     @property
+    def sizes(self) -> Iterator[Size]:
+        """The offset and all coefficients."""
+        yield self.offset
+        yield from (c for _, c in (*self.terms, *self.lets))
+
+    @property
     def order(self) -> tuple[object, ...]:
         """Orders the forms of one kernel, by numbers of variables and nodes, and the text of sizes."""
         terms = tuple((v.number, exact_text(c)) for v, c in self.terms)

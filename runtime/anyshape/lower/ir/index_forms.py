@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from anyshape import dims
 from anyshape.dims import Size
 from anyshape.equations import Tensor, Var
-from anyshape.lower.ir.dag import Affine, affine
+from anyshape.lower.ir.dag import Affine, Constant, DagNode, LoopIndex, Operation, SizeValue, affine
 
 OF_SIZES: Mapping[str, Callable[[Size, Size], Size]] = {
     "floordiv": lambda x, y: x // y,
@@ -36,6 +36,47 @@ def row_major_place(index: Sequence[Affine], extents: Sequence[Size]) -> Affine:
         total = total + i.scaled(stride)
         stride = stride * n
     return total
+
+
+def without_computed(i: Affine) -> Affine:
+    """The index with what is computed of sizes and variables as terms and offset, where it is linear in these."""
+    total = Affine(i.terms, i.offset)
+    for n, c in i.lets:
+        form = linear(n)
+        total = total + (Affine((), 0, ((n, c),)) if form is None else form.scaled(c))
+    return total
+
+
+def linear(n: DagNode) -> Affine | None:
+    """The affine form of what is computed of sizes and variables by sums and products; of one of two values, where a variable of extent 2
+    decides which. None for all else."""
+    match n:
+        case Constant(value=int() as value):
+            return Affine((), value)
+        case SizeValue(size=dims.Dim() as size):
+            return Affine((), size)
+        case LoopIndex(variable=v):
+            return Affine(((v, 1),))
+        case Operation(name="add" | "sub" | "mul" as name, args=args):
+            forms = [f for f in map(linear, args) if f is not None]
+            if len(forms) == len(args):
+                return _combined(name, *forms)
+        case Operation(
+            name="select", args=(Operation(name="eq", args=(LoopIndex(variable=v), Constant(value=1))), a, b)
+        ):
+            first, second = linear(b), linear(a)
+            if v.extent == 2 and first is not None and second is not None:
+                step = second + first.scaled(-1)
+                return first + Affine(((v, step.offset),)) if step.is_constant else None
+    return None
+
+
+def _combined(name: str, a: Affine, b: Affine) -> Affine | None:
+    if name != "mul":
+        return a + (b if name == "add" else b.scaled(-1))
+    if not (a.is_constant or b.is_constant):
+        return None
+    return a.scaled(b.offset) if b.is_constant else b.scaled(a.offset)
 
 
 def is_inside(i: Affine, n: Size) -> bool:

@@ -46,6 +46,7 @@ from anyshape.lower.ir.index_forms import (
     is_never_positive,
     is_value_inside,
     row_major_position,
+    without_computed,
 )
 from anyshape.lower.ir.narrow_values import of_bits
 from anyshape.lower.ir.padded import index_of
@@ -53,6 +54,27 @@ from anyshape.lower.ir.stores import Store
 from anyshape.lower.kernel import Group, Index, KernelError, Origin
 
 Env = dict[Var, Affine]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PositionBlock:
+    """A tensor of which a recurrence reads one position in each step, and has a block of positions in memory at a time, from `first` on.
+
+    `tensor` has that block, of `most` positions; `axis` is that of these. `written` is the index at which it is computed, `read` are those
+    at which steps read it."""
+
+    tensor: Tensor
+    axis: int
+    first: dims.Dim
+    most: dims.Dim
+    written: list[Affine] = field(default_factory=list)
+    read: list[tuple[Affine, ...]] = field(default_factory=list)
+
+    def element(self, index: Sequence[Affine]) -> Affine:
+        """The place of an element in the block."""
+        return flatten(self.tensor, [i + Affine((), -self.first) if k == self.axis else i for k, i in enumerate(index)])
+
+
 Element = tuple[Tensor, Sequence[Expr]]
 
 
@@ -90,6 +112,8 @@ class InlinedValues:
     inlined: dict[Tensor, Equation] = field(default_factory=dict)
     cycle: Cycle | None = None
     """The recurrence whose equations are being read."""
+    blocks: dict[Tensor, PositionBlock] = field(default_factory=dict)
+    """What recurrences read of blocks of positions."""
     spilled: list[Store] | None = None
     """Reductions that are computed into scratch, ahead of loops that cannot hold them; None where loops can."""
     loops: dict[LoopVar, int] = field(default_factory=dict)
@@ -275,7 +299,12 @@ class InlinedValues:
         )
         checks = () if outside is not None else self.checks(e.tensor, index, guard, (e.tensor, e.index))
         if q is None:
-            load = self.dag.load(Access(e.tensor, flatten(e.tensor, index), bounds, (*self.context.pending, *checks)))
+            t, place = e.tensor, None
+            if (block := self.blocks.get(t)) is not None:
+                known = [without_computed(i) for i in index]
+                block.read.append(tuple(known))
+                t, place = block.tensor, block.element(known)
+            load = self.dag.load(Access(t, place or flatten(t, index), bounds, (*self.context.pending, *checks)))
             return load if outside is None or not bounds else self._outside(bounds, load, outside)
         inner = dict(zip(q.index, index, strict=True))
         outer, self.context = self.context, self._context(e.tensor, index, bounds, checks)

@@ -33,15 +33,16 @@ from anyshape.equations.dependencies import reads, units
 from anyshape.equations.program import StepProgram
 from anyshape.equations.traversal import walk as walk_expr
 from anyshape.errors import UnsupportedError
+from anyshape.kernel_model.position_blocks import read_by_steps
 from anyshape.lower.ir.cycles import Cycle
 from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, Load, LoopVar, Reduction, walk
 from anyshape.lower.ir.index_forms import flatten
-from anyshape.lower.ir.inline_values import Env, InlinedValues
+from anyshape.lower.ir.inline_values import Env, InlinedValues, PositionBlock
 from anyshape.lower.ir.padded import conjuncts
 from anyshape.lower.ir.procedure import LoweredProcedure, lower_program
 from anyshape.lower.ir.stores import Demanded, DemandedPart, Ordered, Store
 from anyshape.lower.kernel import Group, KernelError
-from anyshape.lower.schedule.recurrence import CycleStores, Positions
+from anyshape.lower.schedule.recurrence import CycleStores, Positions, StoresAhead
 
 
 @dataclass(kw_only=True)
@@ -103,9 +104,10 @@ class _GroupInliner(InlinedValues):
             return self.procedures(tuple(programs))
         defined = _by_target(q for q in self.group.equations if q.form is None)
         cycles = [q for q in self.group.equations if isinstance(q.form, RecurrenceStep)]
-        kept = self.choose(defined, {q.target for q in cycles})
+        blocks = self.position_blocks()
+        kept = [t for t in self.choose(defined, {q.target for q in (*cycles, *blocks)}) if t not in self.blocks]
         stores = [self.store(q) for t, qs in defined.items() if t in self.group.outputs or t in kept for q in qs]
-        recurrences = tuple(self.recurrence(unit) for unit in units(cycles))
+        recurrences = tuple(self.recurrence(unit, blocks) for unit in units(cycles))
         kept += [s.access.tensor for r in recurrences for s in r.stores if s.access.tensor not in r.temporaries]
         ordered = [q for q in self.group.equations if q.form is not None and not isinstance(q.form, RecurrenceStep)]
         asked = [q.target for q in ordered if isinstance(q.form, Demand)]
@@ -123,6 +125,17 @@ class _GroupInliner(InlinedValues):
             recurrences=recurrences,
             unnamed=frozenset(unnamed),
         )
+
+    def position_blocks(self) -> list[Equation]:
+        """The equations whose tensors a recurrence reads at one position in each step, which from here on are read in blocks."""
+        axes = read_by_steps(self.group.equations)
+        equations = [q for q in self.group.equations if q.target in axes and q.target not in self.group.outputs]
+        first, most = dims.fresh("first"), dims.fresh("most")
+        for q in equations:
+            t, axis = q.target, axes[q.target]
+            shape = tuple(most if k == axis else n for k, n in enumerate(t.shape))
+            self.blocks[t] = PositionBlock(Tensor(t.name, t.dtype, shape), axis, first, most)
+        return equations
 
     def choose(self, defined: Mapping[Tensor, list[Equation]], stepped: Set[Tensor]) -> list[Tensor]:
         """Decides what is inlined; returns the tensors in memory that are no results. `stepped` are tensors of recurrences."""
@@ -158,9 +171,9 @@ class _GroupInliner(InlinedValues):
         at = [self.index(i, env, None) for i in index]
         return Access(t, flatten(t, at), (), self.checks(t, at, None, (t, index)))
 
-    def recurrence(self, unit: list[Equation]) -> CycleStores:
+    def recurrence(self, unit: list[Equation], blocks: Sequence[Equation]) -> CycleStores:
         """The stores of a cycle at one position, which a symbol stands for. Tensors that are only read at their own position have no
-        others."""
+        others. `blocks`: equations of what is read of blocks of positions."""
         assert isinstance(unit[0].form, RecurrenceStep)
         targets = {q.target for q in unit}
         for q in self.group.equations:
@@ -190,7 +203,39 @@ class _GroupInliner(InlinedValues):
             stores.append(Store(access, value, variables))
         self.cycle = None
         positions = Positions(cycle.position, extent, backward)
-        return CycleStores(positions, tuple(stores), frozenset(cycle.late), tuple(cycle.momentary.values()))
+        read = {t for q in unit for t in reads(q)}
+        ahead = self.ahead([q for q in blocks if q.target in read])
+        return CycleStores(positions, tuple(stores), frozenset(cycle.late), tuple(cycle.momentary.values()), ahead)
+
+    def ahead(self, equations: Sequence[Equation]) -> StoresAhead | None:
+        """The stores of blocks of positions."""
+        if not equations:
+            return None
+        blocks = [self.blocks[q.target] for q in equations]
+        count, number, total = (dims.fresh(name) for name in ("count", "number", "total"))
+        position = self.dag.variable(count)
+        return StoresAhead(
+            position,
+            count,
+            number,
+            total,
+            blocks,
+            tuple(self.of_positions(q, Affine(((position, 1),))) for q in equations),
+            tuple(self.of_positions(q, Affine((), number)) for q in equations),
+        )
+
+    def of_positions(self, q: Equation, position: Affine) -> Store:
+        """The store of positions in a block."""
+        block, env, taken = self.blocks[q.target], Env(), list[LoopVar]()
+        for v in q.variables:
+            at = v is q.index[block.axis]
+            env[v] = position + Affine((), block.first) if at else self.bind(v, taken)
+        with self.reading(q):
+            value = self.value(q.value, env, None)
+            index = [self.index(i, env, None) for i in q.index]
+        block.written[:] = index
+        variables = tuple(w for v in q.variables for w, _ in env[v].terms)
+        return Store(Access(block.tensor, block.element(index)), value, variables)
 
     def ordered_all(self, equations: list[Equation]) -> tuple[Ordered, ...]:
         """Lowers stores whose elements come one after the other: they follow all others, and read none of each other's targets."""

@@ -113,7 +113,8 @@ class KernelSchedule:
                 return outermost.extent
         if recurrence.rows is None:
             return points(recurrence.around)
-        return pieces_of(recurrence.rows, bool(shared_products(recurrence, lanes, target)))
+        shared = shared_products(recurrence, lanes, target)
+        return pieces_of(recurrence.rows, any(p in shared for p in recurrence.steps_of_position))
 
     def work(self, lanes: int, target: Target) -> Size:
         """Rough cycles of all parts together, of blocks as if they were none; 0 if the first part does everything."""
@@ -132,7 +133,11 @@ class KernelSchedule:
                     repeated = repeated + p.positions.extent * step
                 case Recurrence():
                     of_rows = {} if p.rows is None else {p.rows.count: p.rows.all}
-                    repeated = repeated + p.positions.extent * substitute(cycles(p.steps, lanes, target), of_rows)
+                    step = substitute(cycles(p.steps_of_position, lanes, target), of_rows)
+                    repeated = repeated + p.positions.extent * step
+                    if p.ahead is not None:
+                        whole = cycles(p.ahead.whole, lanes, target)
+                        repeated = repeated + substitute(whole, {p.ahead.count: p.positions.extent})
                 case Ordered():  # a sort, as the kernel is not serial
                     repeated = repeated + points((*p.store.variables, *p.over)) * SORT_CYCLES
         return cycles(steps, lanes, target) + repeated

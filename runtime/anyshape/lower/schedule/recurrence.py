@@ -15,17 +15,20 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from anyshape import dims
 from anyshape.dims import Dim, Size, substitute
 from anyshape.dtypes import I64
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.classify import along_stores, cost
 from anyshape.lower.analyse.collapse import Rebuild, collapse
-from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, Load, LoopVar, Operation, Reduction, walk
+from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, Load, LoopVar, Operation, Reduction, affine, walk
+from anyshape.lower.ir.inline_values import PositionBlock
 from anyshape.lower.ir.stores import Store, below
 from anyshape.lower.schedule.blocked import BlockOfRows, share_rows
 from anyshape.lower.schedule.contraction import split_phases
-from anyshape.lower.schedule.products import PhaseStep, Product, Unplanned
+from anyshape.lower.schedule.products import GatheredRows, InMemory, PhaseStep, Product, Unplanned
 from anyshape.lower.schedule.tree import plan
+from anyshape.lower.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,20 @@ class Positions:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class StoresAhead:
+    """Stores of what steps read of blocks of positions, of each tensor one; `variable` counts the `count` positions of a block. `of_one`
+    are those of one of these positions, which has the `number`; `total` stands for rows of all of them."""
+
+    variable: LoopVar
+    count: Dim
+    number: Dim
+    total: Dim
+    blocks: Sequence[PositionBlock]
+    stores: tuple[Store, ...]
+    of_one: tuple[Store, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class CycleStores:
     """The stores of a recurrence in the order stated. `late` are loads of what is written at the same position: they follow the store."""
 
@@ -46,6 +63,7 @@ class CycleStores:
     late: frozenset[Load]
     temporaries: tuple[Tensor, ...]
     """Tensors that are read at the same position only: they have no place for others."""
+    ahead: StoresAhead | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -64,15 +82,55 @@ class RowForm:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class BlockForm:
+    """What is computed for a block of `count` positions from `first` on, ahead of the steps that read it: `whole`, for all rows, or
+    `of_rows` where a block of some rows has all positions for itself, of which there are `total` at the positions of a block. `at` is the
+    position that a step reads, in terms of the symbol of its own; None: there is one block of all positions. `most` stands for the
+    positions of a block, of the `positions` of all; a position has so many `rows`, of so many bytes each."""
+
+    tensors: tuple[Tensor, ...]
+    first: Dim
+    count: Dim
+    most: Dim
+    total: Dim
+    positions: Size
+    rows: Size
+    row_bytes: Size
+    at: Affine | None
+    whole: tuple[PhaseStep, ...]
+    of_rows: tuple[PhaseStep, ...] = ()
+
+    def length(self, target: Target) -> Size:
+        """Positions of a block: enough rows for products of them to be efficient, and as many as fit an eighth of the second cache."""
+        if self.at is None:
+            return self.positions
+        return dims.minimum(self.positions, (self.rows + self.most_rows(target) - 1) // self.rows)
+
+    def most_rows(self, target: Target) -> Size:
+        """Rows of a block of more positions than one, about."""
+        return dims.maximum(LEAST_ROWS, target.l2_bytes // 8 // self.row_bytes)
+
+    @property
+    def steps(self) -> tuple[PhaseStep, ...]:
+        return (*self.whole, *self.of_rows)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class StepForm:
     """`around`: variables whose loops are around the one over the positions, and can be shared out. Positions at which `where` does not
-    hold have the steps `otherwise`. `rows`: the steps are those of a block of rows that has all positions for itself."""
+    hold have the steps `otherwise`. `rows`: the steps are those of a block of rows that has all positions for itself. `ahead`: what they
+    read that is computed for a block of positions."""
 
     steps: tuple[PhaseStep, ...]
     around: tuple[LoopVar, ...]
     where: DagNode | None = None
     otherwise: tuple[PhaseStep, ...] = ()
     rows: BlockOfRows | None = None
+    ahead: BlockForm | None = None
+
+    @property
+    def all_steps(self) -> tuple[PhaseStep, ...]:
+        return (*(() if self.ahead is None else self.ahead.steps), *self.steps, *self.otherwise)
 
     @property
     def is_shared_out(self) -> bool:
@@ -80,7 +138,7 @@ class StepForm:
 
     @property
     def stores(self) -> tuple[Store, ...]:
-        return tuple(s for step in (*self.steps, *self.otherwise) for s in step.stores)
+        return tuple(s for step in self.all_steps for s in step.stores)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -97,6 +155,11 @@ class Recurrence:
 
     @property
     def steps(self) -> tuple[PhaseStep, ...]:
+        return self.form.all_steps if isinstance(self.form, StepForm) else ()
+
+    @property
+    def steps_of_position(self) -> tuple[PhaseStep, ...]:
+        """The steps of one position, without those ahead of a block of positions."""
         return (*self.form.steps, *self.form.otherwise) if isinstance(self.form, StepForm) else ()
 
     @property
@@ -106,6 +169,10 @@ class Recurrence:
     @property
     def rows(self) -> BlockOfRows | None:
         return self.form.rows if isinstance(self.form, StepForm) else None
+
+    @property
+    def ahead(self) -> BlockForm | None:
+        return self.form.ahead if isinstance(self.form, StepForm) else None
 
 
 def plan_recurrence(
@@ -120,21 +187,128 @@ def plan_recurrence(
     rows = None if around else _rows_apart(cycle)
     if rows is not None:
         phases = _Phases.of(dag, _stages(dag, cycle, (rows,)), where, constants)
-        shared = share_rows(dag, [phases.steps, phases.otherwise], rows)
+        lists = [phases.steps, phases.otherwise, *_of_rows(dag, cycle.ahead, rows, constants)]
+        shared = share_rows(dag, lists, rows)
         if shared is not None:
-            steps, otherwise = shared.phases
-            form = StepForm(steps, (), where, otherwise, shared.rows)
+            steps, otherwise, *in_rows = shared.phases
+            gathered = [_gathered(dag, cycle.ahead, p) for phases in in_rows for p in phases]
+            ahead = _ahead(dag, cycle, (), constants, tuple(p for p in gathered if p is not None))
+            form = StepForm(steps, (), where, otherwise, shared.rows, ahead)
             return Recurrence(cycle.positions, form, (*cycle.temporaries, *phases.temporaries))
     phases = _Phases.of(dag, stages, where, constants)
     if any(isinstance(p, Product) and not _is_around(p, around) for p in phases.steps):
         around = ()
     steps, otherwise = (tuple(_inside(p, around) for p in ps) for ps in (phases.steps, phases.otherwise))
-    form = StepForm(steps, around, where, otherwise)
+    form = StepForm(steps, around, where, otherwise, None, _ahead(dag, cycle, around, constants))
     return Recurrence(cycle.positions, form, (*cycle.temporaries, *phases.temporaries))
 
 
 def _stages(dag: Dag, cycle: CycleStores, kept: tuple[LoopVar, ...]) -> list[list[Store]]:
     return [s for stage in _staged(cycle) for s in collapse(dag, [stage], frozenset(kept))]
+
+
+LEAST_ROWS = 64
+"""Rows of a product ahead of steps, at least: enough for what all rows share to be read from a cache further out."""
+
+
+def _of_rows(
+    dag: Dag, ahead: StoresAhead | None, rows: LoopVar, constants: Mapping[Tensor, NDArray[Any]]
+) -> list[list[Unplanned]]:
+    """The phases ahead, for one position, as a list of which a block of rows may be computed; none where steps read other rows than their
+    own."""
+    if ahead is None or not all(_reads_own(b, s, rows) for b, s in zip(ahead.blocks, ahead.stores, strict=True)):
+        return []
+    parts = split_phases(dag, collapse(dag, [[*ahead.of_one]], frozenset((rows,))), constants)
+    return [[p for c in parts for p in c.items]] if not any(c.temporaries for c in parts) else []
+
+
+def _gathered(dag: Dag, ahead: StoresAhead | None, p: PhaseStep) -> PhaseStep | None:
+    """A product for one position as one for all of a block, whose rows are gathered of all positions."""
+    if ahead is None or not isinstance(p, Product) or not isinstance(p.a, InMemory) or not isinstance(p.b, InMemory):
+        return None
+    rebuild = _AllPositions(dag, ahead.number, ahead.variable)
+    a, b = rebuild.access(p.a.access), rebuild.access(p.b.access)
+    factors = dag.load(a), dag.load(b)
+    rebuild.memo[p.sum] = total = dag.red("sum", (p.k,), dag.op("mul", p.sum.dtype, *factors), p.sum.dtype)
+    stores = tuple(rebuild.store(s) for s in p.stores)
+    rows = GatheredRows(factors[0], (p.k,), (ahead.variable, p.m))
+    return replace(p, sum=total, a=rows, m=dag.variable(ahead.total), stores=stores)
+
+
+class _AllPositions(Rebuild):
+    """Rewrites the number of a position as a variable."""
+
+    def __init__(self, dag: Dag, number: Dim, variable: LoopVar) -> None:
+        super().__init__(dag)
+        self.number, self.variable = number, variable
+
+    def variables(self, vs: tuple[LoopVar, ...]) -> tuple[LoopVar, ...]:
+        return (self.variable, *vs)
+
+    def affine(self, x: Affine) -> Affine:
+        offset = substitute(x.offset, {self.number: 0})
+        step = substitute(x.offset, {self.number: 1}) - offset
+        return affine([*x.terms, (self.variable, step)], offset, [(self.node(n), k) for n, k in x.lets])
+
+
+def _reads_own(block: PositionBlock, s: Store, v: LoopVar) -> bool:
+    """Whether steps read what was computed for their own value of a variable."""
+    own = Affine(((v, 1),))
+    axes = [k for k, i in enumerate(block.written) if i == own]
+    return len(axes) == 1 and all(i[axes[0]] == own for i in block.read)
+
+
+def _ahead(
+    dag: Dag,
+    cycle: CycleStores,
+    around: tuple[LoopVar, ...],
+    constants: Mapping[Tensor, NDArray[Any]],
+    of_rows: tuple[PhaseStep, ...] = (),
+) -> BlockForm | None:
+    """What is computed for blocks of positions, where there is any; `of_rows`: the same for a block of rows."""
+    ahead = cycle.ahead
+    if ahead is None:
+        return None
+    read = {i[b.axis] for b in ahead.blocks for i in b.read}
+    at = next(iter(read)) if len(read) == 1 else None
+    if at is not None and (at.lets or not {v for v, _ in at.terms} <= {*around}):
+        at = None
+    own = tuple(v for v in around if all(_reads_own(b, s, v) for b, s in zip(ahead.blocks, ahead.stores, strict=True)))
+    parts = split_phases(dag, collapse(dag, [[*ahead.stores]], frozenset(own)), constants)
+    items = [p for c in parts for p in c.items]
+    inside = own if all(not isinstance(p, Product) or _is_around(p, own) for p in items) else ()
+    rows, row_bytes = _rows_of_position(ahead, constants)
+    block = ahead.blocks[0]
+    return BlockForm(
+        tensors=(*(b.tensor for b in ahead.blocks), *(t for c in parts for t in c.temporaries)),
+        first=block.first,
+        count=ahead.count,
+        most=block.most,
+        total=ahead.total,
+        positions=cycle.positions.extent,
+        rows=rows,
+        row_bytes=row_bytes,
+        at=at,
+        whole=tuple(_inside(p, inside) for p in items),
+        of_rows=of_rows,
+    )
+
+
+def _rows_of_position(ahead: StoresAhead, constants: Mapping[Tensor, NDArray[Any]]) -> tuple[Size, Size]:
+    """How many rows of products there are for a position, values of the variables that no constant depends on; and the bytes of a row of
+    all results."""
+    reads = (n for n in below(ahead.stores) if isinstance(n, Load) and n.access.tensor in constants)
+    shared = {v for n in reads for v in n.access.domain}
+    rows: Size = 1
+    row_bytes: Size = 0
+    for s in ahead.stores:
+        width: Size = s.access.tensor.dtype.itemsize
+        for v in s.variables:
+            width = width * (v.extent if v in shared else 1)
+        row_bytes = row_bytes + width
+    for v in ahead.stores[0].variables:
+        rows = rows * (1 if v in shared or v is ahead.variable else v.extent)
+    return dims.maximum(rows, 1), dims.maximum(row_bytes, 1)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

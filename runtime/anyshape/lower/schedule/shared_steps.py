@@ -21,17 +21,27 @@ many as those of four rows."""
 
 
 def shared_products(r: Recurrence, lanes: int, target: Target) -> dict[Product, Size]:
-    """The products that are surely worth several parts in one step, each with its cycles. Functions of WebAssembly have no address for a
+    """The products that are surely worth several parts in one step, each with its cycles; and those for a block of positions, if they are
+    where each has one row, and there are enough positions. Functions of WebAssembly have no address for a
     kernel to pass to a pool."""
     if not isinstance(r.form, StepForm) or r.form.around or target.triple.startswith("wasm32"):
         return {}
-    rows = r.form.rows
+    rows, ahead = r.form.rows, r.form.ahead
     work = {p: cycles([p], lanes, target) for p in r.form.steps if isinstance(p, Product) and _can_be_shared(p)}
-    return {p: _of_rows(n, rows, None) for p, n in work.items() if _is_worth_it(_of_rows(n, rows, 1))}
+    shared = {p: _of_rows(n, rows, None) for p, n in work.items() if _is_worth_it(_of_rows(n, rows, 1))}
+    if ahead is not None:
+        of_block = {p: cycles([p], lanes, target) for p in ahead.whole if isinstance(p, Product) and _can_be_shared(p)}
+        shared |= {
+            p: substitute(n, {ahead.count: ahead.length(target)})
+            for p, n in of_block.items()
+            if _is_worth_it(substitute(n, {ahead.count: ahead.most_rows(target)}))
+        }
+    return shared
 
 
 def pieces_of(rows: BlockOfRows, shares: bool) -> Size:
-    """The most parts that a recurrence of such rows has work for; `shares`: it has products that are shared out where rows are few."""
+    """The most parts that a recurrence of such rows has work for; `shares`: its steps have products that are shared out where rows are
+    few."""
     if not shares:
         return rows.all
     return dims.minimum(rows.all, dims.maximum(1, (rows.all - FEW_ROWS) * (FEW_ROWS + 1)))

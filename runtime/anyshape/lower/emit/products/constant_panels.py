@@ -23,8 +23,17 @@ from anyshape.lower.target import Target
 
 def prepack(p: Product, array: NDArray[Any], target: Target) -> PackedConstant:
     """Packs a constant operand as panels, in the layout that the emitted strides expect."""
+    assert p.constant is not None
+    pack = panel_layout(p, target)
+    layout = f"panels {pack.tiles.columns}" if p.words is None else f"panels {pack.tiles.columns} of {p.words}"
+    if gemm.by_matrix_tiles(p.words, target):
+        layout += " in whole tiles"
+    return PackedConstant(p.constant, layout, pack(array), pack)
+
+
+def panel_layout(p: Product, target: Target) -> PanelLayout:
+    """The layout of a constant operand as panels."""
     assert isinstance(p.b, InMemory)
-    assert p.b.constant is not None
     b, own = p.b.access, packed_batch(p, p.b)
     summed = (p.k,) if isinstance(p.a, InMemory) else p.a.over
     order: list[LoopVar] = [*own, *summed, p.n]
@@ -34,7 +43,7 @@ def prepack(p: Product, array: NDArray[Any], target: Target) -> PackedConstant:
     offset = _number(b.address.offset)
     tiles = gemm.tiles_for(target, elementwise.register_type(p.sum.dtype))
 
-    pack = _PanelLayout(
+    return PanelLayout(
         extents=extents,
         steps=steps,
         offset=offset,
@@ -43,14 +52,10 @@ def prepack(p: Product, array: NDArray[Any], target: Target) -> PackedConstant:
         words=p.words,
         target=target,
     )
-    layout = f"panels {tiles.columns}" if p.words is None else f"panels {tiles.columns} of {p.words}"
-    if gemm.by_matrix_tiles(p.words, target):
-        layout += " in whole tiles"
-    return PackedConstant(p.b.constant, layout, pack(array), pack)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _PanelLayout:
+class PanelLayout:
     """Packs a constant, read from `offset` on in the order of some loops, as panels of tiles, or of `words` of the product."""
 
     extents: tuple[int, ...]

@@ -6,22 +6,23 @@ In: a `Recurrence`. Out: instructions. The position is a symbol like those of di
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.classify import cost
 from anyshape.lower.emit.loops.nest import nest
 from anyshape.lower.emit.products.product import OfBlock
-from anyshape.lower.emit.sequences.shared_steps import Emit, shared_steps
+from anyshape.lower.emit.sequences.shared_steps import Emit, SharedSteps, shared_steps
 from anyshape.lower.emit.sequences.streamed_rows import emit_streamed, is_streamed
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.values.levels import Iteration
-from anyshape.lower.ir.dag import Load
+from anyshape.lower.ir.dag import Affine, Load
 from anyshape.lower.llvm.types import I1, I64, Val, const
 from anyshape.lower.schedule.products import PhaseStep, Product
-from anyshape.lower.schedule.recurrence import Positions, Recurrence, RowForm, StepForm
+from anyshape.lower.schedule.recurrence import BlockForm, Positions, Recurrence, RowForm, StepForm
 
 LIGHT_CYCLES = 20
 """Most cycles of a row's step with which memory decides: half of the registers then carry a row, whose parts lie in memory side by side."""
@@ -50,41 +51,128 @@ def emit_recurrence(ctx: KernelContext, r: Recurrence, written: frozenset[Tensor
 
 
 def _steps(ctx: KernelContext, r: Recurrence, form: StepForm, written: frozenset[Tensor], emit: Emit) -> None:
-    block = None if form.rows is None else OfBlock(form.rows.all, form.rows.all, None)
-    shared = shared_steps(ctx, r, written, emit)
+    with _placed(ctx, form.ahead):
+        steps = _Steps(ctx, form, shared_steps(ctx, r, written, emit), written, emit)
+        with ctx.parts.undivided(), _positions_in_blocks(ctx, r.positions, form.ahead, steps.ahead):
+            steps.of_position()
 
-    def each(steps: Iterable[PhaseStep]) -> None:
+
+@contextmanager
+def _placed(ctx: KernelContext, ahead: BlockForm | None) -> Iterator[None]:
+    """Code in which there is scratch for a block of positions, of which the length has a value."""
+    if ahead is None:
+        yield
+        return
+    length = ahead.length(ctx.f.target)
+    ctx.memory.bound(ahead.most, length)
+    ctx.memory.bound(ahead.count, length)
+    for t in ahead.tensors:
+        ctx.memory.place(t)
+    with ctx.levels.step_to(ahead.most, ctx.sizes.of(length)):
+        yield
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Steps:
+    """The steps of a recurrence; those of `shared` may be shared out."""
+
+    ctx: KernelContext
+    form: StepForm
+    shared: SharedSteps | None
+    written: frozenset[Tensor]
+    emit: Emit
+
+    def of_position(self) -> None:
+        ctx, form = self.ctx, self.form
+        if form.where is None:
+            self.each(form.steps, self.block)
+            return
+        with ctx.levels.phase(self.written):
+            holds = ctx.values.of(form.where)
+        with ctx.levels.when(holds):
+            self.each(form.steps, self.block)
+        with ctx.levels.when(ctx.f.not_(holds)):
+            self.each(form.otherwise, self.block)
+
+    def ahead(self, of: BlockForm) -> None:
+        """Emits what is computed for a block of positions: all rows, or those that have the positions for themselves."""
+        rows, ctx = self.form.rows, self.ctx
+        if rows is None or not of.of_rows:
+            self.each(of.whole, None)
+            return
+        has_all = ctx.f.compare("eq", ctx.sizes.of(rows.count), ctx.sizes.of(rows.all))
+        with ctx.levels.when(has_all, certain=True):
+            self.each(of.whole, None)
+        total = ctx.f.mul(ctx.sizes.of(of.count), ctx.sizes.of(rows.count))
+        ctx.memory.bound(of.total, of.length(ctx.f.target) * rows.all)
+        with ctx.levels.when(ctx.f.not_(has_all), certain=True), ctx.levels.step_to(of.total, total):
+            self.each(of.of_rows, None)
+
+    @property
+    def block(self) -> OfBlock | None:
+        rows = self.form.rows
+        return None if rows is None else OfBlock(rows.all, rows.all, None)
+
+    def each(self, steps: Iterable[PhaseStep], block: OfBlock | None) -> None:
+        ctx, shared = self.ctx, self.shared
         for step in steps:
-            with ctx.levels.phase(written):
+            with ctx.levels.phase(self.written):
                 if shared is None or not isinstance(step, Product) or step not in shared.functions:
-                    emit(ctx, step, block)
+                    self.emit(ctx, step, block)
                     continue
                 several = ctx.f.compare("gt", shared.parts[step], 1)
                 with ctx.levels.when(several, certain=True):
                     shared.call(ctx, step)
                 with ctx.levels.when(ctx.f.not_(several), certain=True):
-                    emit(ctx, step, block)
+                    self.emit(ctx, step, block)
 
-    with ctx.parts.undivided(), _positions(ctx, r.positions, ()):
-        if form.where is None:
-            each(form.steps)
-            return
-        with ctx.levels.phase(written):
-            holds = ctx.values.of(form.where)
-        with ctx.levels.when(holds):
-            each(form.steps)
-        with ctx.levels.when(ctx.f.not_(holds)):
-            each(form.otherwise)
+
+@contextmanager
+def _positions_in_blocks(
+    ctx: KernelContext, along: Positions, of: BlockForm | None, ahead: Callable[[BlockForm], None]
+) -> Iterator[None]:
+    """The loop over the positions, block by block where something is computed ahead of these."""
+    if of is None:
+        with _positions(ctx, along, ()):
+            yield
+        return
+    f, levels, extent, length = ctx.f, ctx.levels, ctx.sizes.of(along.extent), ctx.sizes.of(of.most)
+    with levels.loop(const(I64, 0), extent, f.smax(length, 1)) as block:
+        stop = f.smin(f.add(block.index, length), extent)
+        ends = [_read_at(ctx, along, of.at, step) for step in (block.index, f.sub(stop, 1))]
+        with levels.step_to(of.first, f.smin(*ends)), levels.step_to(of.count, f.sub(stop, block.index)):
+            ahead(of)
+            with levels.loop(block.index, stop, 1) as iteration, _at_step(ctx, along, iteration.index):
+                yield
+
+
+def _read_at(ctx: KernelContext, along: Positions, at: Affine | None, step: Val) -> Val:
+    """The position that a step reads of a block; the first one of all where there is one block."""
+    if at is None:
+        return const(I64, 0)
+    with ctx.levels.section(), _at_step(ctx, along, step):
+        index = ctx.sizes.of(at.offset)
+        for v, coefficient in at.terms:
+            index = ctx.f.add(index, ctx.f.mul(ctx.levels.indices[v], ctx.sizes.of(coefficient)))
+        return index
 
 
 @contextmanager
 def _positions(ctx: KernelContext, along: Positions, carried: tuple[Val, ...]) -> Iterator[Iteration]:
     """The loop over the positions, in which the symbol has a value."""
-    extent = ctx.sizes.of(along.extent)
-    with ctx.levels.loop(const(I64, 0), extent, 1, carried) as iteration:
-        at = ctx.f.sub(ctx.f.sub(extent, 1), iteration.index) if along.backward else iteration.index
-        with ctx.levels.step_to(along.symbol, at):
-            yield iteration
+    with (
+        ctx.levels.loop(const(I64, 0), ctx.sizes.of(along.extent), 1, carried) as iteration,
+        _at_step(ctx, along, iteration.index),
+    ):
+        yield iteration
+
+
+@contextmanager
+def _at_step(ctx: KernelContext, along: Positions, step: Val) -> Iterator[None]:
+    """Code in which the symbol has the position of a step."""
+    last = ctx.f.sub(ctx.sizes.of(along.extent), 1) if along.backward else None
+    with ctx.levels.step_to(along.symbol, step if last is None else ctx.f.sub(last, step)):
+        yield
 
 
 def _rows(ctx: KernelContext, along: Positions, form: RowForm, split: bool) -> None:

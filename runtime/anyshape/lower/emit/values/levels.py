@@ -389,8 +389,8 @@ class Levels:
             case Reduction():
                 raise RuntimeError("a reduction is used before it is computed")
             case Load(access):
-                parts = (*access.bounds, *access.checks)
-                below = max(below, self.step_depth((access.address.offset, *(b.index.offset for b in parts))))
+                indices = (access.address, *(b.index for b in (*access.bounds, *access.checks)))
+                below = max(below, self.step_depth(n for i in indices for n in i.sizes))
                 if access.tensor in self.written:
                     below = max(below, self._floor)
                 if access.checks:

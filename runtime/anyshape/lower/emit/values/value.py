@@ -292,10 +292,10 @@ class Values:
             if is_copy and self.levels.indices[v].number is not None and not isinstance(c, int):
                 numbers.append((self.levels.indices[v], c))
             elif c != 0:
-                byterm.setdefault(self.levels.level_of[v], []).append((v, c))
+                byterm.setdefault(max(self.levels.level_of[v], self.levels.step_depth((c,))), []).append((v, c))
         for n, c in address.lets:
             if not self.varies(n) and all(v in self.levels.level_of for v in n.domain):
-                byterm.setdefault(self.levels.depth(n), []).append((n, c))
+                byterm.setdefault(max(self.levels.depth(n), self.levels.step_depth((c,))), []).append((n, c))
         element = elementwise.memory_type(t.dtype)
         pointer = self.memory.base(t)
         key: tuple[Any, ...] = ("address", t, vector)

@@ -174,7 +174,7 @@ def _of_joined_rows(ctx: KernelContext, turns: Sequence[Sequence[Reduction]]) ->
             pairs = zip(*(products_of(ctx, r, 0) for r in (upper, lower)), strict=True)
             for (negative, factors), (_, others) in pairs:
                 both = zip(factors, others, strict=True)
-                x, y = (_joined(f, *(ctx.values.of(n, 0) for n in of), lanes) for of in both)
+                x, y = (_joined(f, ctx.values.of(a, 0), ctx.values.of(b, 0), lanes) for a, b in both)
                 sums[k % 2][row] = f.fma(f.neg(x) if negative else x, y, sums[k % 2][row])
     totals = [f.add(a, b) for a, b in zip(*sums, strict=True)]
     return [f.shuffle(t, None, range(first, first + lanes)) for first in (0, lanes) for t in totals]
@@ -182,7 +182,11 @@ def _of_joined_rows(ctx: KernelContext, turns: Sequence[Sequence[Reduction]]) ->
 
 def _joined(f: FunctionBuilder, a: Val, b: Val, lanes: int) -> Val:
     """One vector of the lanes of two, or of one number."""
-    return f.splat(a, 2 * lanes) if a == b and not a.type.lanes else f.shuffle(f.splat(a, lanes), f.splat(b, lanes), range(2 * lanes))
+    return (
+        f.splat(a, 2 * lanes)
+        if a == b and not a.type.lanes
+        else f.shuffle(f.splat(a, lanes), f.splat(b, lanes), range(2 * lanes))
+    )
 
 
 def over_planes(ctx: KernelContext, variables: Sequence[LoopVar], body: Callable[[], None]) -> None:
