@@ -112,8 +112,9 @@ def _add_targets(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kernels",
         metavar="LEVELS",
-        help="torch: the processors that the wheel has compiled kernels for, as `anyshape export --target` names them (default: all levels "
-        "of processors like this one), or none, for a wheel of Python alone, whose kernels are compiled when they are called",
+        help="torch: the processors that the wheel has compiled kernels for, as `anyshape export --target` names them (default: x86-64-v2, "
+        "x86-64-v3 and x86-64-v4, on ARM aarch64-linux-gnu), or none, for a wheel of Python alone, whose kernels are compiled when they "
+        "are called",
     )
     for option, form, text in _CALLS:
         parser.add_argument(option, metavar=form, action="append", default=[], help=f"torch: {text}")

@@ -19,10 +19,13 @@ from anyshape.dims import evaluate, fresh, parse_cond, symbol
 from anyshape.equations.expr import Var, apply
 from anyshape.errors import AnyshapeError
 from anyshape.graph.function import Function
+from anyshape.precision import CHUNKED, NARROW, Narrow, Precision
+from anyshape.vm.compiling.options import make_options
 from anyshape.vm.export import Request, certificate_of, export_ranks, export_target
 from anyshape.vm.export.access_terms import AccessTerms
 from anyshape.vm.export.accesses import By
 from anyshape.vm.export.certificate import Established, totals
+from anyshape.vm.export.certificate_text import certificate_json
 from anyshape.vm.export.op_function import of_op, of_rank
 from anyshape_testing.calls.packages import register
 from anyshape_testing.exports.loaded import Exported
@@ -60,6 +63,12 @@ def text_of(make: Callable[[], Function]) -> str:
     return exported(make()).files()["model.certificate.json"].decode()
 
 
+@cache
+def text_in(precision: Precision, make: Callable[[], Function], target: str | None = None) -> str:
+    options = make_options({"precision": precision})
+    return certificate_json([certificate_of(make(), "model", export_target(target), options)], "")
+
+
 def judged(certificate: Data) -> Any:
     pytest.importorskip("z3")
     from anyshape_testing.proofs.certificates import judge_certificate
@@ -76,6 +85,22 @@ def test_a_second_solver_accepts_what_certificates_say(make: Callable[[], Functi
     judgement = judged(json.loads(text_of(make)))
     assert judgement.holds and not judgement.notes, judgement.notes
     assert sum(judgement.bounds.values()) > 8
+
+
+@pytest.mark.parametrize(("precision", "target"), [*((p, None) for p in NARROW), (CHUNKED, "sapphirerapids")])
+@pytest.mark.parametrize("make", [products, windows])
+def test_a_second_solver_accepts_the_certificate_of_each_precision(
+    make: Callable[[], Function], precision: Narrow, target: str | None
+) -> None:
+    """What is rounded are values: a kernel reads and writes the same elements in every precision, beside memory of its own."""
+    certificate = json.loads(text_in(precision, make, target))
+    judgement = judged(certificate)
+    assert judgement.holds and not judgement.notes, judgement.notes
+    assert sum(judgement.bounds.values()) > 8
+    exact = json.loads(text_in("exact", make, target))
+    assert all(
+        {**k, "sizes": {}} == {**e, "sizes": {}} for k, e in zip(kernels(certificate), kernels(exact), strict=True)
+    )
 
 
 def test_a_position_of_a_recurrence_is_the_variable_of_a_loop() -> None:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,19 @@ from anyshape.dims import evaluate, free_symbols
 from anyshape.errors import ArgumentError, UnsupportedError
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import compile_module, load_object
+from anyshape.lower.llvm.target_probe import gathers
 from anyshape.lower.target import host_target
-from anyshape.vm.export import TARGETS, Request, arena_of, export_ranks, export_target
+from anyshape.vm.export import (
+    TARGETS,
+    Request,
+    arena_of,
+    asking,
+    export,
+    export_ranks,
+    export_target,
+    level_code,
+    own_levels,
+)
 from anyshape.vm.export.level_code import ANSWERS, LEVEL_OF, define_answers, define_level_of
 from anyshape.vm.export.op_function import of_op, of_rank
 from anyshape.vm.export.processor_features import FEATURES, OSXSAVE, ProcessorAnswer, bits_of, needed_bits
@@ -36,11 +48,26 @@ from tests.export.test_c_programs import OPTIONS, branches, compiled, loop, soft
 from tests.export.test_values import arrays, rows
 
 NAMES = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
+CHAIN = (*NAMES, "znver4", "sapphirerapids")
+"""All levels of x86-64, each of which has what the one before it has"""
 ALL = ",".join(NAMES)
 IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
 on_x86 = pytest.mark.skipif(not IS_X86, reason="this machine has no level of x86-64")
-V2, V3, V4 = (needed_bits(TARGETS[name].processor) for name in NAMES)
+V2, V3, V4, ZEN4, SAPPHIRE_RAPIDS = NEEDED = [needed_bits(TARGETS[name].processor) for name in CHAIN]
+EVERY_BIT = dict.fromkeys(ProcessorAnswer, (1 << 32) - 1)
 Answers = dict[ProcessorAnswer, int]
+BEYOND_V4: dict[str, tuple[ProcessorAnswer, int]] = {
+    "avx512ifma": (ProcessorAnswer.STRUCTURED, 21),
+    "avx512vbmi": (ProcessorAnswer.STRUCTURED_ECX, 1),
+    "avx512vbmi2": (ProcessorAnswer.STRUCTURED_ECX, 6),
+    "gfni": (ProcessorAnswer.STRUCTURED_ECX, 8),
+    "avx512vnni": (ProcessorAnswer.STRUCTURED_ECX, 11),
+    "avx512bitalg": (ProcessorAnswer.STRUCTURED_ECX, 12),
+    "avx512vpopcntdq": (ProcessorAnswer.STRUCTURED_ECX, 14),
+    "avx512fp16": (ProcessorAnswer.STRUCTURED_EDX, 23),
+    "avx512bf16": (ProcessorAnswer.SECOND_EAX, 5),
+}
+"""Features that some target has beside x86-64-v4, and their bits in the manuals of both makers"""
 
 
 def without(answers: Answers, answer: ProcessorAnswer, bits: int) -> Answers:
@@ -51,7 +78,7 @@ def without(answers: Answers, answer: ProcessorAnswer, bits: int) -> Answers:
 def level_of() -> Any:
     """The function that decides, alone in a module for this machine."""
     module = Module(host_target())
-    define_level_of(module, [TARGETS[name] for name in NAMES], internal=False)
+    define_level_of(module, [TARGETS[name] for name in CHAIN], internal=False)
     loaded = compile_module(module)
     function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(loaded.address(LEVEL_OF))
 
@@ -71,24 +98,28 @@ def answers_here() -> Answers:
     return dict(zip(ProcessorAnswer, row, strict=True))
 
 
-def levels_here() -> list[str]:
-    """The levels whose features LLVM says that this machine has."""
+def levels_here(names: Sequence[str] = NAMES) -> list[str]:
+    """The levels of these names whose features LLVM says that this machine has."""
     answers, features = dict.fromkeys(ProcessorAnswer, 0), host_target().features.split(",")
     for feature in FEATURES:
         if f"+{feature}" in features:
             for answer, bits in bits_of(feature).items():
                 answers[answer] |= bits
-    return list(NAMES[: level_of()(answers) + 1])
+    here = CHAIN[: level_of()(answers) + 1]
+    return [name for name in names if name in here]
 
 
 @pytest.mark.parametrize(("answers", "level"), [
-    (V2, 0), (V3, 1), (V4, 2),
-    (dict.fromkeys(ProcessorAnswer, (1 << 32) - 1), 2),
+    (V2, 0), (V3, 1), (V4, 2), (ZEN4, 3), (SAPPHIRE_RAPIDS, 4),
+    (EVERY_BIT, 4),
     (dict.fromkeys(ProcessorAnswer, 0), -1),
     (without(V4, ProcessorAnswer.STATE, 0xE0), 1),  # the operating system does not keep zmm
     (without(V4, ProcessorAnswer.STATE, 0x80), 1),  # nor the upper sixteen of them
     (without(V4, ProcessorAnswer.STATE, 0xE4), 0),  # nor ymm
     ({**V4, ProcessorAnswer.STATE: 0}, 0),
+    (without(SAPPHIRE_RAPIDS, ProcessorAnswer.STATE, 0xE0), 1),
+    ({**SAPPHIRE_RAPIDS, ProcessorAnswer.SECOND_EAX: 0}, 2),  # no subleaf 1 of leaf 7
+    ({**SAPPHIRE_RAPIDS, ProcessorAnswer.STRUCTURED_EDX: 0}, 3),
     (without(V4, ProcessorAnswer.BASIC, OSXSAVE), 0),
     (without(V4, ProcessorAnswer.STRUCTURED, 1 << 16), 1),
     ({**V4, ProcessorAnswer.STRUCTURED: 0}, 0),  # no leaf 7
@@ -102,13 +133,46 @@ def test_each_bit_that_is_missing_takes_away_the_levels_that_need_it() -> None:
     for answer in ProcessorAnswer:
         for k in range(32):
             missing = 1 << k
-            needing = [number for number, needed in enumerate((V2, V3, V4)) if needed[answer] & missing]
-            level = level_of()(without(dict.fromkeys(ProcessorAnswer, (1 << 32) - 1), answer, missing))
-            assert level == (min(needing) - 1 if needing else 2), (answer, k)
+            needing = [number for number, needed in enumerate(NEEDED) if needed[answer] & missing]
+            level = level_of()(without(EVERY_BIT, answer, missing))
+            assert level == (min(needing) - 1 if needing else 4), (answer, k)
+
+
+@pytest.mark.parametrize("feature", BEYOND_V4)
+def test_a_feature_that_is_missing_takes_away_the_targets_that_have_it(feature: str) -> None:
+    answer, bit = BEYOND_V4[feature]
+    assert bits_of(feature) == {answer: 1 << bit}
+    first = 4 if feature == "avx512fp16" else 3
+    assert [f"+{feature}" in TARGETS[name].processor.features for name in CHAIN] == [k >= first for k in range(5)]
+    for answers in (EVERY_BIT, SAPPHIRE_RAPIDS):
+        assert level_of()(answers) == 4 and level_of()(without(answers, answer, 1 << bit)) == first - 1
+
+
+def test_the_features_beyond_a_level_are_those() -> None:
+    beyond = {f for name in CHAIN[3:] for f in TARGETS[name].processor.features.split(",") if f.startswith("+")}
+    assert beyond - {*TARGETS["x86-64-v4"].processor.features.split(",")} == {f"+{f}" for f in BEYOND_V4}
+
+
+def test_what_the_targets_beyond_a_level_multiply() -> None:
+    v4, zen4, sapphire_rapids = (TARGETS[name].processor for name in CHAIN[2:])
+    assert not (v4.dots or v4.pairs or v4.halves or v4.permutes_bytes)
+    for p in (zen4, sapphire_rapids):
+        assert p.dots and p.pairs and p.permutes_bytes and p.matrix_tiles is None and p.vector_bytes == 64
+    assert [(p.halves, p.slow_pairs, p.multiplies_pairs, gathers(p)) for p in (zen4, sapphire_rapids)] == [
+        (False, False, True, False),
+        (True, True, False, True),
+    ]
+
+
+def test_what_is_joined_unless_it_is_named() -> None:
+    """Building a library takes a level's time for each; those of some processors alone are there for who names them."""
+    expected = NAMES if IS_X86 else (export_target(None).name,)
+    assert tuple(t.name for t in own_levels().levels) == expected
+    assert tuple(t.name for t in export_target("znver4,x86-64-v3").levels) == ("x86-64-v3", "znver4")
 
 
 def test_a_higher_level_needs_what_a_lower_one_does() -> None:
-    for low, high in ((V2, V3), (V3, V4)):
+    for low, high in pairwise(NEEDED):
         assert low != high
         assert all(high[a] & low[a] == low[a] for a in ProcessorAnswer)
 
@@ -121,11 +185,60 @@ def test_answers_of_this_processor_are_those_that_llvm_has() -> None:
     assert "sse4.2" in present
 
 
+Leaf = tuple[int, int]
+CPUID: dict[Leaf, tuple[int, int, int, int]] = {
+    (0, 0): (7, 0, 0, 0),
+    (1, 0): (0, 0, 0xB1 | OSXSAVE, 0),
+    (7, 0): (1, 0xB2, 0xC2, 0xD2),
+    (7, 1): (0xA3, 0, 0, 0),
+    (0x80000000, 0): (0x80000001, 0, 0, 0),
+    (0x80000001, 0): (0, 0, 0xC4, 0),
+}
+"""Words of a processor, in eax, ebx, ecx and edx, by leaf and subleaf"""
+ANSWERED = dict(zip(ProcessorAnswer, (0xB1 | OSXSAVE, 0xB2, 0xC2, 0xD2, 0xA3, 0xC4, 0xE7), strict=True))
+
+
 @on_x86
-@pytest.mark.parametrize("make", [softmax, loop, rows])
-def test_each_level_has_the_bits_of_its_own_export(make: Any) -> None:
+@pytest.mark.parametrize(("words", "lacking"), [
+    ({}, []),
+    ({(7, 0): (0, 0xB2, 0xC2, 0xD2)}, [ProcessorAnswer.SECOND_EAX]),
+    ({(0, 0): (6, 0, 0, 0)}, list(ProcessorAnswer)[1:5]),
+    ({(0x80000000, 0): (0x80000000, 0, 0, 0)}, [ProcessorAnswer.EXTENDED]),
+    ({(1, 0): (0, 0, 0xB1, 0)}, [ProcessorAnswer.STATE]),
+])  # fmt: skip
+def test_a_processor_is_asked_what_it_has_an_answer_for(
+    words: dict[Leaf, tuple[int, int, int, int]], lacking: list[ProcessorAnswer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each word is the right register's; a leaf or subleaf beyond the highest one is not read, as some processors answer it by another."""
+    asked: list[Leaf] = []
+
+    def cpuid(leaf: int, subleaf: int, row: Any) -> None:
+        asked.append((leaf, subleaf))
+        for k, word in enumerate({**CPUID, **words}[leaf, subleaf]):
+            row[k] = word
+
+    kinds = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint32))
+    called = kinds(cpuid)
+    address = ctypes.cast(called, ctypes.c_void_p).value
+    assert address is not None
+    jump = b"\x48\xb8" + address.to_bytes(8, "little") + b"\xff\xe0"  # mov rax, address; jmp rax
+    monkeypatch.setattr(level_code, "_CPUID", jump)
+    monkeypatch.setattr(level_code, "_XGETBV", bytes.fromhex("b8 e7 00 00 00 c3"))  # mov eax, 0xe7; ret
+    basic = {**CPUID, **words}[1, 0][2]
+    assert answers_here() == {**ANSWERED, ProcessorAnswer.BASIC: basic, **dict.fromkeys(lacking, 0)}
+    read = {
+        (7, 1): ProcessorAnswer.SECOND_EAX,
+        (7, 0): ProcessorAnswer.STRUCTURED,
+        (0x80000001, 0): ProcessorAnswer.EXTENDED,
+    }
+    assert {leaf for leaf in CPUID if leaf not in asked} == {leaf for leaf, a in read.items() if a in lacking}
+
+
+@on_x86
+@pytest.mark.parametrize(("make", "names"), [(softmax, NAMES), (loop, NAMES), (rows, CHAIN)])
+def test_each_level_has_the_bits_of_its_own_export(make: Any, names: tuple[str, ...]) -> None:
     f = make()
-    c, python, here = Exported(compiled(f, ALL)), anyshape.compile(f, threads=1), levels_here()
+    c, python, here = Exported(compiled(f, ",".join(names))), anyshape.compile(f, threads=1), levels_here(names)
     assert c.level() == here[-1]
     cases: list[list[Any]] = (
         [arrays(*sizes) for sizes in ((2, 3, 5), (17, 40, 33), (0, 3, 4), (64, 1, 100))]
@@ -134,7 +247,7 @@ def test_each_level_has_the_bits_of_its_own_export(make: Any) -> None:
         if make is softmax
         else [[np.arange(n, dtype=np.float32)] for n in (1, 3, 9)]
     )
-    for number, name in enumerate(NAMES):
+    for number, name in enumerate(names):
         if name not in here:
             with pytest.raises(StatusError, match=f"lacks instructions of {name}") as raised:
                 c.choose(number)
@@ -149,7 +262,20 @@ def test_each_level_has_the_bits_of_its_own_export(make: Any) -> None:
                 np.testing.assert_array_equal(result, same)
                 np.testing.assert_allclose(result, value, rtol=1e-5, atol=1e-6)
     c.choose(0)
-    assert c.level() == NAMES[0]
+    assert c.level() == names[0]
+
+
+@on_x86
+def test_code_for_a_processor_that_this_one_is_not_ends_with_a_text() -> None:
+    lacking = [name for name in CHAIN if name not in levels_here(CHAIN)]
+    if not lacking:
+        pytest.skip("this machine has all levels")
+    said = f"this processor, or its operating system, lacks instructions of {lacking[0]}, the lowest level"
+    c = Exported(export(softmax(), "model", asking(export_target(lacking)), OPTIONS))
+    assert c.level() is None
+    with pytest.raises(StatusError, match=said) as raised:
+        c(np.ones((2, 6), np.float32))
+    assert raised.value.code is Code.PROCESSOR
 
 
 @on_x86

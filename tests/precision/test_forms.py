@@ -22,11 +22,8 @@ from anyshape.lower.llvm.jit import compile_object
 from anyshape.lower.llvm.types import F16
 from anyshape.precision import CHUNKED, NARROW, Narrow
 from anyshape.vm.compiling.kernels import target_called
-from anyshape.vm.compiling.options import TargetName, make_options
-from anyshape.vm.export import export, export_target
+from anyshape.vm.compiling.options import TargetName
 from anyshape.vm.export.object_symbols import undefined
-from anyshape_testing.exports.loaded import Exported
-from anyshape_testing.laws.exported_ops import RUNS_HERE
 from anyshape_testing.laws.processors import TARGETS
 from anyshape_testing.process.profile import LONG
 
@@ -226,16 +223,6 @@ def test_empty_and_special_operands(precision: Narrow) -> None:
     a[0, 0, 2], a[0, 1, 0] = np.nan, np.inf
     result = exe(a, b)
     assert np.isnan(result[0, 0]).all() and np.isposinf(result[0, 1]).all() and (result[0, 2] == 3).all()
-
-
-@pytest.mark.skipif(not RUNS_HERE, reason="exported code is called here")
-@pytest.mark.parametrize("precision", NARROW)
-def test_an_exported_model_rounds_too(precision: Narrow) -> None:
-    form = FORMS["epilogue"]
-    f, arguments = form.function(), [drawn(*shape) for shape in form.shapes]
-    expected = run(f, arguments, precision=precision, kernels="interpret")
-    exported = Exported(export(f, "op", export_target(None), make_options({"precision": precision})))
-    assert apart(exported(*arguments), expected) <= form.tolerance
 
 
 @pytest.mark.parametrize("target", TARGETS if LONG else ["NEON"])

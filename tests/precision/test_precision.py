@@ -12,7 +12,8 @@ import pytest
 import anyshape
 from anyshape import ops
 from anyshape.errors import ArgumentError
-from anyshape.precision import NARROW, Narrow
+from anyshape.precision import CHUNKED, NARROW, Narrow
+from anyshape.vm.compiling.options import TargetName
 
 RNG = np.random.default_rng(0)
 SUMS = 2.0**-19
@@ -83,12 +84,13 @@ def test_the_default_is_exact() -> None:
     assert within(plain(a, b), a, b) and not plain.report.narrowed and "precision" not in str(plain.report)
 
 
-def test_nothing_but_contractions_is_rounded() -> None:
+@pytest.mark.parametrize("precision", NARROW)
+def test_nothing_but_contractions_is_rounded(precision: Narrow) -> None:
     """Softmax, sums, maps, and a convolution of one channel each, whose products have no factor of their own, stay as they are."""
     x = anyshape.input("x", "f32[n, 4, h, w]")
     depthwise = ops.conv(x, drawn(4, 1, 3, 3), groups=4)
     f = anyshape.function([x], [ops.softmax(x, axis=-1), ops.sum(ops.exp(x) * x, axes=(1,)), depthwise])
-    narrow = anyshape.compile(f, precision="bf16")
+    narrow = anyshape.compile(f, precision=precision)
     a = drawn(2, 4, 9, 11)
     assert all(np.array_equal(p, q) for p, q in zip(narrow(a), anyshape.compile(f)(a), strict=True))
     assert narrow.report.narrowed == []
@@ -121,25 +123,28 @@ def test_the_report_names_what_is_narrowed() -> None:
     assert exe.report.narrowed == ["matmul"] and "precision bf16: 1 node" in str(exe.report)
 
 
-def test_a_saved_file_keeps_the_precision_and_says_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("precision", "target"), [*((p, "host") for p in NARROW), (CHUNKED, "fp16")])
+def test_a_saved_file_keeps_the_precision_and_says_it(precision: Narrow, target: TargetName, tmp_path: Path) -> None:
     a, b = drawn(5, 37), drawn(37, 19)
-    exe = anyshape.compile(product(b), precision="bf16")
+    exe = anyshape.compile(product(b), precision=precision, target=target)
     exe.by(threads=1).save(tmp_path / "m.anyshape")
     loaded = anyshape.load(tmp_path / "m.anyshape")
-    assert np.array_equal(loaded(a), exe(a)) and within(loaded(a), rounded(a), rounded(b))
-    assert (
-        loaded.options.precision == "bf16" and str(exe.report).splitlines()[-2:] == str(loaded.report).splitlines()[-2:]
-    )
+    near = within(loaded(a), rounded(a, precision), rounded(b, precision))
+    assert np.array_equal(loaded(a), exe(a)) and near == (exe.report.sums == "in f32")
+    assert loaded.options.precision == precision
+    assert str(exe.report).splitlines()[-2:] == str(loaded.report).splitlines()[-2:]
     with pytest.raises(ArgumentError, match="pass precision when you compile the ONNX model"):
         anyshape.compile(tmp_path / "m.anyshape", precision="exact")
-    assert anyshape.compile(tmp_path / "m.anyshape", precision="bf16").options.precision == "bf16"
+    assert anyshape.compile(tmp_path / "m.anyshape", precision=precision).options.precision == precision
 
 
-def test_products_in_a_branch_are_narrowed() -> None:
+@pytest.mark.parametrize("precision", NARROW)
+def test_products_in_a_branch_are_narrowed(precision: Narrow) -> None:
     from anyshape import control
 
     x, w = anyshape.input("x", "f32[m, 8]"), drawn(8, 8)
     f = anyshape.function([x], control.if_(ops.sum(x) > 0, lambda: [ops.matmul(x, w)], lambda: [x]))
-    exe, a = anyshape.compile(f, precision="bf16"), np.abs(drawn(3, 8))
-    assert within(exe(a), rounded(a), rounded(w)) and not within(exe(a), a, w)
+    exe, a = anyshape.compile(f, precision=precision), np.abs(drawn(3, 8))
+    near = within(exe(a), rounded(a, precision), rounded(w, precision))
+    assert near == (exe.report.sums == "in f32") and not within(exe(a), a, w)
     assert exe.report.narrowed == ["matmul"]

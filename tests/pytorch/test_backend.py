@@ -12,6 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from anyshape.frontends.torch.backend import STATISTICS, anyshape_backend
+from anyshape.precision import CHUNKED, NARROW, Narrow
+from anyshape.vm.compiling.kernels import target_called
+from anyshape.vm.compiling.options import TargetName
 from tests.pytorch.models import cases
 from tests.pytorch.test_models import close
 
@@ -129,6 +132,22 @@ def test_options_are_those_of_compile() -> None:
     torch._dynamo.reset()
     with pytest.raises(Exception, match="compile has no option speed"):
         compiled(torch.relu, options={"speed": 1})(torch.ones(2))
+
+
+@pytest.mark.parametrize(("precision", "target"), [*((p, "host") for p in NARROW), (CHUNKED, "fp16")])
+def test_factors_are_rounded_where_a_precision_says_so(precision: Narrow, target: TargetName) -> None:
+    """One compile serves all sizes, and nothing but the factors of the product is rounded."""
+    model, dtype = nn.Linear(65, 70), torch.bfloat16 if precision == "bf16" else torch.float16
+    f = compiled(model, options={"precision": precision, "target": target})
+    in_f16 = precision == CHUNKED and target_called(target).halves
+    for rows in (9, 2, 40):
+        x = torch.randn(rows, 65)
+        expected = nn.functional.linear(x.to(dtype).float(), model.weight.to(dtype).float(), model.bias)
+        largest = expected.abs().max()
+        assert (f(x) - expected).abs().max() <= (2e-3 if in_f16 else 2e-6) * largest
+        assert (f(x) - model(x)).abs().max() > 2e-5 * largest, "factors are not rounded"
+        assert not in_f16 or (f(x) - expected).abs().max() > 2e-5 * largest, "sums are not of f16"
+    assert STATISTICS.compiled == 1 and not STATISTICS.eager
 
 
 def test_dynamo_finds_the_backend_by_name() -> None:

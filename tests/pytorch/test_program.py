@@ -10,9 +10,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.export import Dim
+from torch.utils import _pytree as pytree
 
 import anyshape
 from anyshape.errors import ArgumentError, DtypeError, ShapeError, UnsupportedError
+from anyshape.precision import CHUNKED, NARROW, Narrow
+from anyshape.vm.compiling.options import TargetName
+from tests.pytorch.models import cases
 
 
 class Scaled(nn.Module):
@@ -262,6 +266,22 @@ def test_the_executable_is_saved_and_takes_arrays(tmp_path: Path) -> None:
     f.executable.save(tmp_path / "scaled.anyshape")
     again = anyshape.load(tmp_path / "scaled.anyshape")
     assert again(np.ones((2, 4), np.float32)).tolist() == [[1, 2, 3, 4]] * 2
+
+
+@pytest.mark.parametrize(("precision", "target"), [*((p, "host") for p in NARROW), (CHUNKED, "fp16")])
+def test_a_module_is_compiled_for_a_precision(precision: Narrow, target: TargetName) -> None:
+    """A model of products one after the other is as far from eager as rounding brings it, and no further."""
+    case = cases()["bert"]()
+    model, inputs = case.model.eval(), case.inputs(*case.sizes[0])
+    f = anyshape.compile(model, inputs, dynamic_shapes=case.dynamic_shapes, precision=precision, target=target)
+    assert f.executable.report.narrowed and f.executable.options.precision == precision
+    for sizes in case.sizes:
+        inputs = case.inputs(*sizes)
+        with torch.no_grad():
+            mine, answer = f(*inputs), model(*inputs)
+        leaves = zip(pytree.tree_leaves(mine), pytree.tree_leaves(answer), strict=True)
+        error = max(float((got - want).abs().max() / want.abs().max()) for got, want in leaves)
+        assert 1e-5 < error < (2e-2 if precision == "bf16" else 5e-3), (sizes, error)
 
 
 def test_dims_of_a_call_and_options_are_those_of_compile() -> None:

@@ -30,7 +30,10 @@ from anyshape.precision import PRECISIONS
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
-TARGET_NAMES = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64-linux-gnu", "riscv64-linux-gnu", "wasm32")
+TARGET_NAMES = (
+    *("x86-64-v2", "x86-64-v3", "x86-64-v4", "znver4", "sapphirerapids"),
+    *("aarch64-linux-gnu", "riscv64-linux-gnu", "wasm32"),
+)
 """Targets of an export (`vm.export.targets`), which need not be loaded for a help text"""
 
 MOST_CALLS = 1_000_000

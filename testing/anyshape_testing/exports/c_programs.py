@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anyshape.vm.export import Export
+from anyshape.vm.export import Export, export_target
 from anyshape.vm.export.tensor_code import code_of, has_codes
 from anyshape_testing.exports.loaded import sizes
 
@@ -44,7 +44,7 @@ def toolchain(target: str) -> Toolchain | None:
     """What compiles and runs programs of a target here, or None: `cc` for this machine, else the package ziglang, and an emulator."""
     has_zig = importlib.util.find_spec("ziglang") is not None
     own = shutil.which("cc")
-    if target.split(",")[0] in ("x86-64-v2", "x86-64-v3", "x86-64-v4") and own is not None:
+    if export_target(target).architecture == "x86_64" and own is not None:
         return Toolchain(target, (own, "-O1", "-Wall", "-Wextra", "-Werror", "-std=c11"))
     emulators = {
         "aarch64-linux-gnu": ("qemu-aarch64", "aarch64-linux-musl"),

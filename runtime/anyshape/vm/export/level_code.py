@@ -44,7 +44,8 @@ _XGETBV = bytes.fromhex(
     "c3"  # ret
 )
 """`(number of the register) -> its low half`"""
-_EAX, _EBX, _ECX = 0, 1, 2
+_OF_STRUCTURED = (ProcessorAnswer.STRUCTURED, ProcessorAnswer.STRUCTURED_ECX, ProcessorAnswer.STRUCTURED_EDX)
+_EAX, _EBX, _ECX, _EDX = 0, 1, 2, 3
 
 
 @dataclass(frozen=True)
@@ -112,20 +113,25 @@ def _answers(f: FunctionBuilder) -> None:
     (answers,) = f.args
     row = f.alloca(I32, 4, 8)
 
-    def cpuid(leaf: int, register: int) -> Val:
+    def cpuid(leaf: int, *registers: int, subleaf: int = 0) -> list[Val]:
         signed = leaf - (1 << 32) if leaf >> 31 else leaf
-        f.call("processor_cpuid", VOID, [const(I32, signed), const(I32, 0), row])
-        return f.convert("zext", f.load(row, I32, register), I64)
+        f.call("processor_cpuid", VOID, [const(I32, signed), const(I32, subleaf), row])
+        return [f.convert("zext", f.load(row, I32, r), I64) for r in registers]
 
     for answer in ProcessorAnswer:
         f.store(const(I64, 0), answers, answer)
-    highest, highest_extended = cpuid(0, _EAX), cpuid(0x80000000, _EAX)
-    basic = cpuid(1, _ECX)
+    (highest,), (highest_extended,), (basic,) = cpuid(0, _EAX), cpuid(0x80000000, _EAX), cpuid(1, _ECX)
     f.store(basic, answers, ProcessorAnswer.BASIC)
     with f.if_(f.compare("ge", highest, 7)):  # a processor answers a leaf that it has not by another one
-        f.store(cpuid(7, _EBX), answers, ProcessorAnswer.STRUCTURED)
+        highest_subleaf, *words = cpuid(7, _EAX, _EBX, _ECX, _EDX)
+        for word, answer in zip(words, _OF_STRUCTURED, strict=True):
+            f.store(word, answers, answer)
+        with f.if_(f.compare("ge", highest_subleaf, 1)):
+            (second,) = cpuid(7, _EAX, subleaf=1)
+            f.store(second, answers, ProcessorAnswer.SECOND_EAX)
     with f.if_(f.compare("ge", highest_extended, 0x80000001)):
-        f.store(cpuid(0x80000001, _ECX), answers, ProcessorAnswer.EXTENDED)
+        (extended,) = cpuid(0x80000001, _ECX)
+        f.store(extended, answers, ProcessorAnswer.EXTENDED)
     with f.if_(f.compare("ne", f.and_(basic, const(I64, OSXSAVE)), 0)):
         state = f.call("processor_xgetbv", I32, [const(I32, 0)])
         f.store(f.convert("zext", state, I64), answers, ProcessorAnswer.STATE)

@@ -20,9 +20,15 @@ class ProcessorAnswer(IntEnum):
     """ECX of `cpuid` 1"""
     STRUCTURED = 1
     """EBX of `cpuid` 7, 0"""
-    EXTENDED = 2
+    STRUCTURED_ECX = 2
+    """ECX of `cpuid` 7, 0"""
+    STRUCTURED_EDX = 3
+    """EDX of `cpuid` 7, 0"""
+    SECOND_EAX = 4
+    """EAX of `cpuid` 7, 1"""
+    EXTENDED = 5
     """ECX of `cpuid` 0x80000001"""
-    STATE = 3
+    STATE = 6
     """The low half of XCR0: the registers that the operating system keeps"""
 
 
@@ -46,9 +52,18 @@ _BITS: dict[str, dict[ProcessorAnswer, int]] = {
     "bmi2": {ProcessorAnswer.STRUCTURED: 1 << 8},
     "avx512f": {ProcessorAnswer.STRUCTURED: 1 << 16, ProcessorAnswer.STATE: _ZMM},
     "avx512dq": {ProcessorAnswer.STRUCTURED: 1 << 17},
+    "avx512ifma": {ProcessorAnswer.STRUCTURED: 1 << 21},
     "avx512cd": {ProcessorAnswer.STRUCTURED: 1 << 28},
     "avx512bw": {ProcessorAnswer.STRUCTURED: 1 << 30},
     "avx512vl": {ProcessorAnswer.STRUCTURED: 1 << 31},
+    "avx512vbmi": {ProcessorAnswer.STRUCTURED_ECX: 1 << 1},
+    "avx512vbmi2": {ProcessorAnswer.STRUCTURED_ECX: 1 << 6},
+    "gfni": {ProcessorAnswer.STRUCTURED_ECX: 1 << 8},
+    "avx512vnni": {ProcessorAnswer.STRUCTURED_ECX: 1 << 11},
+    "avx512bitalg": {ProcessorAnswer.STRUCTURED_ECX: 1 << 12},
+    "avx512vpopcntdq": {ProcessorAnswer.STRUCTURED_ECX: 1 << 14},
+    "avx512fp16": {ProcessorAnswer.STRUCTURED_EDX: 1 << 23},
+    "avx512bf16": {ProcessorAnswer.SECOND_EAX: 1 << 5},
     "sahf": {ProcessorAnswer.EXTENDED: 1 << 0},
     "lzcnt": {ProcessorAnswer.EXTENDED: 1 << 5},
 }
@@ -66,7 +81,7 @@ def bits_of(feature: str) -> dict[ProcessorAnswer, int]:
 def needed_bits(target: Target) -> dict[ProcessorAnswer, int]:
     """The bits that have to be set for the code of a target to run."""
     needed = dict.fromkeys(ProcessorAnswer, 0)
-    for feature in (*_OF_NAME, *(f.removeprefix("+") for f in target.features.split(","))):
+    for feature in (*_OF_NAME, *(f[1:] for f in target.features.split(",") if f.startswith("+"))):
         for answer, bits in bits_of(feature).items():
             needed[answer] |= bits
     return needed

@@ -17,13 +17,15 @@ from anyshape.lower.target import Target, host_target, processor
 @dataclass(frozen=True, slots=True)
 class ExportTarget:
     """`abi` is LLVM's name of the calling convention, where the triple does not decide it. `several`: the targets that it joins, the lowest
-    first, whose `processor` it has; empty for one that joins none."""
+    first, whose `processor` it has; empty for one that joins none. `by_default`: whether libraries for whichever processor of the
+    architecture have its code unless others are named; each target takes as long to build as any other."""
 
     name: str
     processor: Target
     what: str
     abi: str = ""
     pointer_bytes: int = 8
+    by_default: bool = field(default=True, kw_only=True)
     several: tuple[ExportTarget, ...] = field(default=(), kw_only=True)
 
     @property
@@ -41,7 +43,13 @@ class ExportTarget:
         return self.architecture == "wasm32"
 
 
-_AVX2 = "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt"
+_AVX2 = "+sse4.2,+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt"
+_AVX512 = f"{_AVX2},+avx512f,+avx512vl,+avx512bw,+avx512dq,+avx512cd"
+_AVX512_ZEN4 = (
+    f"{_AVX512},+avx512ifma,+avx512vbmi,+avx512vbmi2,+avx512vnni,+avx512bitalg,+avx512vpopcntdq,+avx512bf16,+gfni"
+)
+"""What Zen 4 and Sapphire Rapids both have. LLVM's name of neither is used: it would bring SSE4A, which Intel's lack, and AVX-VNNI, which
+Zen 4 lacks."""
 _LINUX = "unknown-linux-gnu"
 _WASM = "+simd128,+bulk-memory,+sign-ext,+nontrapping-fptoint,+mutable-globals"
 
@@ -51,13 +59,26 @@ def _x86(level: str, features: str, caches: tuple[int, int, int], what: str) -> 
     return ExportTarget(level, target, what)
 
 
+def _x86_of(name: str, processor: Target, what: str) -> ExportTarget:
+    """A target for processors of some kinds, beside the levels that the psABI has."""
+    return ExportTarget(name, processor, what, by_default=False)
+
+
 _SMALL, _LARGE = (32 << 10, 512 << 10, 4 << 20), (32 << 10, 1 << 20, 16 << 20)
+_ZEN4 = processor(f"x86_64-{_LINUX}", "x86-64-v4", f"{_AVX512_ZEN4},-fast-gather", _LARGE)
+"""Zen 4, and what has its instructions. LLVM's own tuning for it has no fast gathers, that for x86-64-v4 has."""
+_SAPPHIRE_RAPIDS = replace(
+    processor(f"x86_64-{_LINUX}", "x86-64-v4", f"{_AVX512_ZEN4},+avx512fp16", (48 << 10, 2 << 20, 30 << 20)),
+    slow_pairs=True,
+)
+"""Sapphire Rapids without its matrix tiles, for which a process needs a permission of the operating system. Its vectors of pairs take
+longer than as many numbers of f32, as was measured on a processor that LLVM calls emeraldrapids (`precision.md`)."""
 _LISTED = (
     _x86("x86-64-v2", "+sse4.2", _SMALL, "any x86-64 processor with SSE 4.2"),
-    _x86("x86-64-v3", f"+sse4.2,{_AVX2}", _SMALL, "x86-64 with AVX2"),
-    _x86(
-        "x86-64-v4", f"+sse4.2,{_AVX2},+avx512f,+avx512vl,+avx512bw,+avx512dq,+avx512cd", _LARGE, "x86-64 with AVX-512"
-    ),
+    _x86("x86-64-v3", _AVX2, _SMALL, "x86-64 with AVX2"),
+    _x86("x86-64-v4", _AVX512, _LARGE, "x86-64 with AVX-512"),
+    _x86_of("znver4", _ZEN4, "x86-64 with AVX-512 that multiplies bytes and bf16 (Zen 4, Sapphire Rapids, and later ones)"),
+    _x86_of("sapphirerapids", _SAPPHIRE_RAPIDS, "x86-64 with AVX-512 that multiplies bytes, bf16 and f16 (Sapphire Rapids)"),
     ExportTarget(
         "aarch64-linux-gnu", processor(f"aarch64-{_LINUX}", "generic", "+neon", _SMALL), "64-bit ARM"
     ),
@@ -88,9 +109,9 @@ def export_target(names: str | Sequence[str] | None) -> ExportTarget:
 
 
 def own_levels() -> ExportTarget:
-    """The target that joins all levels of processors like this one."""
+    """The target that joins the levels that are there `by_default` of processors like this one."""
     own = export_target(None)
-    return export_target([t.name for t in _LISTED if t.architecture == own.architecture])
+    return export_target([t.name for t in _LISTED if t.architecture == own.architecture and t.by_default])
 
 
 def asking(target: ExportTarget) -> ExportTarget:
@@ -121,5 +142,9 @@ def _joined(names: Sequence[str]) -> ExportTarget:
 def own_targets() -> list[ExportTarget]:
     """The targets that this machine can run, that of most features last."""
     own = replace(_LISTED[0], processor=host_target())
-    features = {*own.processor.features.split(",")}
-    return [t for t in _LISTED if t.architecture == own.architecture and {*t.processor.features.split(",")} <= features]
+    features = _present(own.processor)
+    return [t for t in _LISTED if t.architecture == own.architecture and _present(t.processor) <= features]
+
+
+def _present(target: Target) -> set[str]:
+    return {f for f in target.features.split(",") if f.startswith("+")}
