@@ -27,7 +27,7 @@ from anyshape.graph.value import Node
 from anyshape.logs import COMPILE
 from anyshape.passes.factors import bytes_of_factors
 from anyshape.passes.steps import Schedule
-from anyshape.precision import CHUNKED, NARROW, Narrow
+from anyshape.precision import CHUNKED, Narrow
 from anyshape.types import FunctionType, ListType, TensorType
 from anyshape.vm.compiling.executors import expect_results, make_executor
 from anyshape.vm.compiling.generate import generate, generate_function
@@ -205,7 +205,7 @@ class Compiler:
         from anyshape.passes.algorithms import Vectors, by_size
 
         target = self._target()
-        products = products_of_lane(self.options.precision, target)
+        products = products_of_lane(self.options.narrow, target)
         if not products:
             return f
         lanes, each_cycle = target.lanes(F32.itemsize), multiply_adds(target) * products
@@ -247,9 +247,8 @@ class Compiler:
     def _schedule(self, f: Function) -> Schedule:
         with self.report.phase("fuse"):
             schedule: Schedule = fused(f) if self.options.fuse else one_step_per_node(f)
-            for precision in NARROW:
-                if self.options.precision == precision:
-                    schedule = self._narrowed(schedule, precision)
+            if (narrow := self.options.narrow) is not None:
+                schedule = self._narrowed(schedule, narrow)
             if self.options.fuse and self.options.kernels == "native" and self._target().reads_narrow_constants:
                 schedule = with_narrow(schedule)
         if "schedule" in self.options.dump:
