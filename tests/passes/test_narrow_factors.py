@@ -16,7 +16,7 @@ from anyshape.passes.fuse import fuse
 from anyshape.passes.narrow_factors import with_narrow_factors
 from anyshape.passes.pipeline import optimise
 from anyshape.passes.steps import KernelStep
-from anyshape.vm.compiling import plans
+from anyshape.vm.compiling import scheduling
 
 K, N = 400, 500
 RNG = np.random.default_rng(0)
@@ -64,7 +64,7 @@ def test_columns_stay_in_their_bits(name: str, monkeypatch: pytest.MonkeyPatch) 
     assert constants(f) == {dtype}
     narrow = anyshape.compile(f)
     assert narrow.report.kernels == 1
-    monkeypatch.setattr(plans, "with_narrow", lambda schedule: schedule)
+    monkeypatch.setattr(scheduling, "with_narrow", lambda schedule: schedule)
     wide = anyshape.compile(f)
     for rows in (1, 3, 9, 50):
         x = RNG.standard_normal((rows, K)).astype(np.float32)
@@ -98,6 +98,6 @@ def test_several_products_read_one_constant() -> None:
 @pytest.mark.parametrize("level", ["avx2", "sse"])
 def test_targets_that_widen_slowly_multiply_what_is_folded(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr(plans, "with_narrow", lambda schedule: (asked.append(True), schedule)[1])
+    monkeypatch.setattr(scheduling, "with_narrow", lambda schedule: (asked.append(True), schedule)[1])
     anyshape.compile(product(scaled()), target=level)
     assert not asked
