@@ -4343,7 +4343,7 @@ def atanh(x: Operand, *, source: str = "") -> Value:
     return call(ATANH, [x], {}, source)[0]
 
 
-# specs/window.yaml:425
+# specs/window.yaml:363
 @called
 def conv(
     x: Operand,
@@ -4375,7 +4375,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:479
+# specs/window.yaml:417
 @called
 def max_pool(
     x: Operand,
@@ -4413,7 +4413,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:516
+# specs/window.yaml:454
 @called
 def average_pool(
     x: Operand,
@@ -4451,7 +4451,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:552
+# specs/window.yaml:490
 @called
 def lp_pool(
     x: Operand,
@@ -4489,7 +4489,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:586
+# specs/window.yaml:524
 @called
 def tile_windows(
     x: Operand,
@@ -4518,7 +4518,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:615
+# specs/window.yaml:553
 @called
 def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -4530,7 +4530,7 @@ def tile_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *
     return call_alias(STATIC_TILE_WEIGHTS, DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:631
+# specs/window.yaml:569
 @called
 def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows.
@@ -4540,7 +4540,7 @@ def tile_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(TILE_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:642
+# specs/window.yaml:580
 @called
 def tile_results(
     x: Operand,
@@ -4563,7 +4563,7 @@ def tile_results(
     )[0]
 
 
-# specs/window.yaml:665
+# specs/window.yaml:603
 @called
 def conv_by_2(
     x: Operand,
@@ -4580,7 +4580,7 @@ def conv_by_2(
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
 
-    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    (x: F[b, (groups, c), *d:2], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
     *s])
     """
     return call_alias(
@@ -4588,7 +4588,7 @@ def conv_by_2(
     )[0]
 
 
-# specs/window.yaml:677
+# specs/window.yaml:612
 @called
 def conv_by_4(
     x: Operand,
@@ -4605,7 +4605,7 @@ def conv_by_4(
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
 
-    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    (x: F[b, (groups, c), *d:2], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
     *s])
     """
     return call_alias(
@@ -4613,7 +4613,7 @@ def conv_by_4(
     )[0]
 
 
-# specs/window.yaml:692
+# specs/window.yaml:624
 @called
 def conv_of_2(
     x: Operand,
@@ -4630,7 +4630,7 @@ def conv_of_2(
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
 
-    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 2, 2], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    (x: F[b, (groups, c), *d:2], w: F[(groups, m), c, 2, 2], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
     *s])
     """
     return call_alias(
@@ -4638,7 +4638,7 @@ def conv_of_2(
     )[0]
 
 
-# specs/window.yaml:704
+# specs/window.yaml:633
 @called
 def conv_halved_by_2(
     x: Operand,
@@ -4655,7 +4655,7 @@ def conv_halved_by_2(
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
 
-    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    (x: F[b, (groups, c), *d:2], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
     *s])
     """
     return call_alias(
@@ -4667,7 +4667,7 @@ def conv_halved_by_2(
     )[0]
 
 
-# specs/window.yaml:716
+# specs/window.yaml:642
 @called
 def run_windows(
     x: Operand,
@@ -4695,7 +4695,7 @@ def run_windows(
     )[0]
 
 
-# specs/window.yaml:744
+# specs/window.yaml:670
 @called
 def run_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -4707,7 +4707,7 @@ def run_weights(w: Operand, t: Operand, groups: int | Dim | Value | None = 1, *,
     return call_alias(STATIC_RUN_WEIGHTS, DYN_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:760
+# specs/window.yaml:686
 @called
 def run_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     """The matrix products of transformed weights with transformed windows of rows.
@@ -4717,7 +4717,7 @@ def run_products(w: Operand, x: Operand, *, source: str = "") -> Value:
     return call(RUN_PRODUCTS, [w, x], {}, source)[0]
 
 
-# specs/window.yaml:771
+# specs/window.yaml:697
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | Dim | Value, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -4729,7 +4729,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int | D
     return call_alias(STATIC_RUN_RESULTS, DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:791
+# specs/window.yaml:717
 @called
 def conv_run_by_2(
     x: Operand,
@@ -4745,7 +4745,8 @@ def conv_run_by_2(
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
 
-    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    (x: F[b, (groups, c), *d:1], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
     """
     return call_alias(
         STATIC_CONV_RUN_BY_2,
@@ -4756,7 +4757,7 @@ def conv_run_by_2(
     )[0]
 
 
-# specs/window.yaml:803
+# specs/window.yaml:726
 @called
 def conv_run_by_4(
     x: Operand,
@@ -4772,7 +4773,8 @@ def conv_run_by_4(
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
 
-    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    (x: F[b, (groups, c), *d:1], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
     """
     return call_alias(
         STATIC_CONV_RUN_BY_4,
@@ -4783,7 +4785,7 @@ def conv_run_by_4(
     )[0]
 
 
-# specs/window.yaml:818
+# specs/window.yaml:738
 @called
 def conv_run_of_2(
     x: Operand,
@@ -4799,7 +4801,8 @@ def conv_run_of_2(
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
 
-    (x: F[b, (groups, c), e], w: F[(groups, m), c, 2], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    (x: F[b, (groups, c), *d:1], w: F[(groups, m), c, 2], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
     """
     return call_alias(
         STATIC_CONV_RUN_OF_2,
@@ -4810,7 +4813,7 @@ def conv_run_of_2(
     )[0]
 
 
-# specs/window.yaml:830
+# specs/window.yaml:747
 @called
 def conv_run_halved_by_3(
     x: Operand,
@@ -4826,7 +4829,8 @@ def conv_run_halved_by_3(
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
 
-    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    (x: F[b, (groups, c), *d:1], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
     """
     return call_alias(
         STATIC_CONV_RUN_HALVED_BY_3,
@@ -4837,7 +4841,7 @@ def conv_run_halved_by_3(
     )[0]
 
 
-# specs/window.yaml:843
+# specs/window.yaml:757
 @called
 def conv_run_of_5(
     x: Operand,
@@ -4853,7 +4857,8 @@ def conv_run_of_5(
 
     The dyn variant if one of these is a Value, a dim or has one in it, else the static one: pads, groups.
 
-    (x: F[b, (groups, c), e], w: F[(groups, m), c, 5], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    (x: F[b, (groups, c), *d:1], w: F[(groups, m), c, 5], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
     """
     return call_alias(
         STATIC_CONV_RUN_OF_5,
@@ -4864,7 +4869,7 @@ def conv_run_of_5(
     )[0]
 
 
-# specs/window.yaml:886
+# specs/window.yaml:780
 @called
 def conv_transpose(
     x: Operand,
@@ -4906,7 +4911,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:926
+# specs/window.yaml:820
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -4947,7 +4952,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:969
+# specs/window.yaml:863
 @called
 def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -4960,7 +4965,7 @@ def window_products(x: Operand, w: Operand, groups: int | Dim | Value | None = 1
     return call_alias(STATIC_WINDOW_PRODUCTS, DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:990
+# specs/window.yaml:884
 @called
 def overlap_add(
     x: Operand,
@@ -4988,7 +4993,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:1026
+# specs/window.yaml:920
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -5015,7 +5020,7 @@ def overlap_add_by_phase(
     )[0]
 
 
-# specs/window.yaml:1055
+# specs/window.yaml:949
 @called
 def phase_sums(
     x: Operand,
@@ -5037,7 +5042,7 @@ def phase_sums(
     )[0]
 
 
-# specs/window.yaml:1084
+# specs/window.yaml:978
 @called
 def phase_filters(
     w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
@@ -5051,7 +5056,7 @@ def phase_filters(
     return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:1107
+# specs/window.yaml:1001
 @called
 def interleave_phases(
     x: Operand,
@@ -5069,7 +5074,7 @@ def interleave_phases(
     return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:1132
+# specs/window.yaml:1026
 @called
 def conv_integer(
     x: Operand,
@@ -5102,7 +5107,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:1169
+# specs/window.yaml:1063
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -5138,7 +5143,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1221
+# specs/window.yaml:1115
 @called
 def qlinear_conv(
     x: Operand,
@@ -5177,7 +5182,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1294
+# specs/window.yaml:1188
 @called
 def max_unpool(
     x: Operand,
@@ -5206,7 +5211,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1337
+# specs/window.yaml:1231
 @called
 def col2im(
     x: Operand,

@@ -1700,7 +1700,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: Operand = -1, *, sour
     return call(DYN_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:425
+# specs/window.yaml:363
 @called
 def conv(
     x: Operand,
@@ -1730,7 +1730,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:479
+# specs/window.yaml:417
 @called
 def max_pool(
     x: Operand,
@@ -1766,7 +1766,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:516
+# specs/window.yaml:454
 @called
 def average_pool(
     x: Operand,
@@ -1802,7 +1802,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:552
+# specs/window.yaml:490
 @called
 def lp_pool(
     x: Operand,
@@ -1838,7 +1838,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:586
+# specs/window.yaml:524
 @called
 def tile_windows(
     x: Operand, t: Operand, groups: Operand = 1, *, step: Operand, first: Operand, count: Operand, source: str = ""
@@ -1853,7 +1853,7 @@ def tile_windows(
     return call(DYN_TILE_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:615
+# specs/window.yaml:553
 @called
 def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1865,7 +1865,7 @@ def tile_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "
     return call(DYN_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:642
+# specs/window.yaml:580
 @called
 def tile_results(
     x: Operand, t: Operand, bias: Operand = None, *, height: Operand, width: Operand, source: str = ""
@@ -1880,7 +1880,7 @@ def tile_results(
     return call(DYN_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:665
+# specs/window.yaml:603
 @called
 def conv_by_2(
     x: Operand,
@@ -1897,13 +1897,13 @@ def conv_by_2(
 
     Operands, which may be computed at run time: pads, groups.
 
-    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    (x: F[b, (groups, c), *d:2], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
     *s])
     """
     return call(DYN_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:677
+# specs/window.yaml:612
 @called
 def conv_by_4(
     x: Operand,
@@ -1920,13 +1920,13 @@ def conv_by_4(
 
     Operands, which may be computed at run time: pads, groups.
 
-    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    (x: F[b, (groups, c), *d:2], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
     *s])
     """
     return call(DYN_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:692
+# specs/window.yaml:624
 @called
 def conv_of_2(
     x: Operand,
@@ -1943,13 +1943,13 @@ def conv_of_2(
 
     Operands, which may be computed at run time: pads, groups.
 
-    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 2, 2], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    (x: F[b, (groups, c), *d:2], w: F[(groups, m), c, 2, 2], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
     *s])
     """
     return call(DYN_CONV_OF_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:704
+# specs/window.yaml:633
 @called
 def conv_halved_by_2(
     x: Operand,
@@ -1966,13 +1966,13 @@ def conv_halved_by_2(
 
     Operands, which may be computed at run time: pads, groups.
 
-    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    (x: F[b, (groups, c), *d:2], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
     *s])
     """
     return call(DYN_CONV_HALVED_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:716
+# specs/window.yaml:642
 @called
 def run_windows(
     x: Operand, t: Operand, groups: Operand = 1, *, step: Operand, first: Operand, count: Operand, source: str = ""
@@ -1986,7 +1986,7 @@ def run_windows(
     return call(DYN_RUN_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:744
+# specs/window.yaml:670
 @called
 def run_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -1998,7 +1998,7 @@ def run_weights(w: Operand, t: Operand, groups: Operand = 1, *, source: str = ""
     return call(DYN_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:771
+# specs/window.yaml:697
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: Operand, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -2010,7 +2010,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: Operand
     return call(DYN_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:791
+# specs/window.yaml:717
 @called
 def conv_run_by_2(
     x: Operand,
@@ -2026,12 +2026,13 @@ def conv_run_by_2(
 
     Operands, which may be computed at run time: pads, groups.
 
-    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    (x: F[b, (groups, c), *d:1], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
     """
     return call(DYN_CONV_RUN_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:803
+# specs/window.yaml:726
 @called
 def conv_run_by_4(
     x: Operand,
@@ -2047,12 +2048,13 @@ def conv_run_by_4(
 
     Operands, which may be computed at run time: pads, groups.
 
-    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    (x: F[b, (groups, c), *d:1], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
     """
     return call(DYN_CONV_RUN_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:818
+# specs/window.yaml:738
 @called
 def conv_run_of_2(
     x: Operand,
@@ -2068,12 +2070,13 @@ def conv_run_of_2(
 
     Operands, which may be computed at run time: pads, groups.
 
-    (x: F[b, (groups, c), e], w: F[(groups, m), c, 2], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    (x: F[b, (groups, c), *d:1], w: F[(groups, m), c, 2], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
     """
     return call(DYN_CONV_RUN_OF_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:830
+# specs/window.yaml:747
 @called
 def conv_run_halved_by_3(
     x: Operand,
@@ -2089,14 +2092,15 @@ def conv_run_halved_by_3(
 
     Operands, which may be computed at run time: pads, groups.
 
-    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    (x: F[b, (groups, c), *d:1], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
     """
     return call(
         DYN_CONV_RUN_HALVED_BY_3, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source
     )[0]
 
 
-# specs/window.yaml:843
+# specs/window.yaml:757
 @called
 def conv_run_of_5(
     x: Operand,
@@ -2112,12 +2116,13 @@ def conv_run_of_5(
 
     Operands, which may be computed at run time: pads, groups.
 
-    (x: F[b, (groups, c), e], w: F[(groups, m), c, 5], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    (x: F[b, (groups, c), *d:1], w: F[(groups, m), c, 5], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
     """
     return call(DYN_CONV_RUN_OF_5, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:886
+# specs/window.yaml:780
 @called
 def conv_transpose(
     x: Operand,
@@ -2157,7 +2162,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:926
+# specs/window.yaml:820
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -2196,7 +2201,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:969
+# specs/window.yaml:863
 @called
 def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -2209,7 +2214,7 @@ def window_products(x: Operand, w: Operand, groups: Operand = 1, *, source: str 
     return call(DYN_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:990
+# specs/window.yaml:884
 @called
 def overlap_add(
     x: Operand,
@@ -2232,7 +2237,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:1026
+# specs/window.yaml:920
 @called
 def overlap_add_by_phase(
     x: Operand, size: Operand, strides: Operand = None, begin: Operand = None, *, source: str = ""
@@ -2247,7 +2252,7 @@ def overlap_add_by_phase(
     return call(DYN_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:1055
+# specs/window.yaml:949
 @called
 def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = None, *, source: str = "") -> Value:
     """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
@@ -2259,7 +2264,7 @@ def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = No
     return call(DYN_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:1084
+# specs/window.yaml:978
 @called
 def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -2271,7 +2276,7 @@ def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: 
     return call(DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:1107
+# specs/window.yaml:1001
 @called
 def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, source: str = "") -> Value:
     """A tensor made of one for each position modulo the strides, from the place `begin` on.
@@ -2283,7 +2288,7 @@ def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, sourc
     return call(DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:1132
+# specs/window.yaml:1026
 @called
 def conv_integer(
     x: Operand,
@@ -2314,7 +2319,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:1169
+# specs/window.yaml:1063
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -2348,7 +2353,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1221
+# specs/window.yaml:1115
 @called
 def qlinear_conv(
     x: Operand,
@@ -2385,7 +2390,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1294
+# specs/window.yaml:1188
 @called
 def max_unpool(
     x: Operand,
@@ -2412,7 +2417,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1337
+# specs/window.yaml:1231
 @called
 def col2im(
     x: Operand,

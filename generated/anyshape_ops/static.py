@@ -1770,7 +1770,7 @@ def string_split(x: Operand, delimiter: Operand, maxsplit: int = -1, *, source: 
     return call(STATIC_STRING_SPLIT, [x, delimiter], {"maxsplit": maxsplit}, source)
 
 
-# specs/window.yaml:425
+# specs/window.yaml:363
 @called
 def conv(
     x: Operand,
@@ -1800,7 +1800,7 @@ def conv(
     )[0]
 
 
-# specs/window.yaml:479
+# specs/window.yaml:417
 @called
 def max_pool(
     x: Operand,
@@ -1836,7 +1836,7 @@ def max_pool(
     )
 
 
-# specs/window.yaml:516
+# specs/window.yaml:454
 @called
 def average_pool(
     x: Operand,
@@ -1872,7 +1872,7 @@ def average_pool(
     )[0]
 
 
-# specs/window.yaml:552
+# specs/window.yaml:490
 @called
 def lp_pool(
     x: Operand,
@@ -1908,7 +1908,7 @@ def lp_pool(
     )[0]
 
 
-# specs/window.yaml:586
+# specs/window.yaml:524
 @called
 def tile_windows(
     x: Operand, t: Operand, groups: int = 1, *, step: int, first: Sequence[int], count: Sequence[int], source: str = ""
@@ -1925,7 +1925,7 @@ def tile_windows(
     )[0]
 
 
-# specs/window.yaml:615
+# specs/window.yaml:553
 @called
 def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Windows of weights, each multiplied by a matrix from both sides.
@@ -1937,7 +1937,7 @@ def tile_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -
     return call(STATIC_TILE_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:642
+# specs/window.yaml:580
 @called
 def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, width: int, source: str = "") -> Value:
     """Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a bias.
@@ -1950,7 +1950,7 @@ def tile_results(x: Operand, t: Operand, bias: Operand = None, *, height: int, w
     return call(STATIC_TILE_RESULTS, [x, t, bias], {"height": height, "width": width}, source)[0]
 
 
-# specs/window.yaml:665
+# specs/window.yaml:603
 @called
 def conv_by_2(
     x: Operand,
@@ -1967,13 +1967,13 @@ def conv_by_2(
 
     Attributes, known when the call is built: pads, groups.
 
-    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    (x: F[b, (groups, c), *d:2], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
     *s])
     """
     return call(STATIC_CONV_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:677
+# specs/window.yaml:612
 @called
 def conv_by_4(
     x: Operand,
@@ -1990,13 +1990,13 @@ def conv_by_4(
 
     Attributes, known when the call is built: pads, groups.
 
-    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    (x: F[b, (groups, c), *d:2], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
     *s])
     """
     return call(STATIC_CONV_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:692
+# specs/window.yaml:624
 @called
 def conv_of_2(
     x: Operand,
@@ -2013,13 +2013,13 @@ def conv_of_2(
 
     Attributes, known when the call is built: pads, groups.
 
-    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 2, 2], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    (x: F[b, (groups, c), *d:2], w: F[(groups, m), c, 2, 2], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
     *s])
     """
     return call(STATIC_CONV_OF_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:704
+# specs/window.yaml:633
 @called
 def conv_halved_by_2(
     x: Operand,
@@ -2036,7 +2036,7 @@ def conv_halved_by_2(
 
     Attributes, known when the call is built: pads, groups.
 
-    (x: F[b, (groups, c), e, f], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    (x: F[b, (groups, c), *d:2], w: F[(groups, m), c, 3, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
     *s])
     """
     return call(
@@ -2044,7 +2044,7 @@ def conv_halved_by_2(
     )[0]
 
 
-# specs/window.yaml:716
+# specs/window.yaml:642
 @called
 def run_windows(
     x: Operand, t: Operand, groups: int = 1, *, step: int, first: int, count: int, source: str = ""
@@ -2058,7 +2058,7 @@ def run_windows(
     return call(STATIC_RUN_WINDOWS, [x, t], {"groups": groups, "step": step, "first": first, "count": count}, source)[0]
 
 
-# specs/window.yaml:744
+# specs/window.yaml:670
 @called
 def run_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Rows of weights, each multiplied by a matrix.
@@ -2070,7 +2070,7 @@ def run_weights(w: Operand, t: Operand, groups: int = 1, *, source: str = "") ->
     return call(STATIC_RUN_WEIGHTS, [w, t], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:771
+# specs/window.yaml:697
 @called
 def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int, source: str = "") -> Value:
     """Rows side by side, each a matrix times its sums, cut to a length, plus a bias.
@@ -2082,7 +2082,7 @@ def run_results(x: Operand, t: Operand, bias: Operand = None, *, length: int, so
     return call(STATIC_RUN_RESULTS, [x, t, bias], {"length": length}, source)[0]
 
 
-# specs/window.yaml:791
+# specs/window.yaml:717
 @called
 def conv_run_by_2(
     x: Operand,
@@ -2098,12 +2098,13 @@ def conv_run_by_2(
 
     Attributes, known when the call is built: pads, groups.
 
-    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    (x: F[b, (groups, c), *d:1], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
     """
     return call(STATIC_CONV_RUN_BY_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:803
+# specs/window.yaml:726
 @called
 def conv_run_by_4(
     x: Operand,
@@ -2119,12 +2120,13 @@ def conv_run_by_4(
 
     Attributes, known when the call is built: pads, groups.
 
-    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    (x: F[b, (groups, c), *d:1], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
     """
     return call(STATIC_CONV_RUN_BY_4, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:818
+# specs/window.yaml:738
 @called
 def conv_run_of_2(
     x: Operand,
@@ -2140,12 +2142,13 @@ def conv_run_of_2(
 
     Attributes, known when the call is built: pads, groups.
 
-    (x: F[b, (groups, c), e], w: F[(groups, m), c, 2], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    (x: F[b, (groups, c), *d:1], w: F[(groups, m), c, 2], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
     """
     return call(STATIC_CONV_RUN_OF_2, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:830
+# specs/window.yaml:747
 @called
 def conv_run_halved_by_3(
     x: Operand,
@@ -2161,14 +2164,15 @@ def conv_run_halved_by_3(
 
     Attributes, known when the call is built: pads, groups.
 
-    (x: F[b, (groups, c), e], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    (x: F[b, (groups, c), *d:1], w: F[(groups, m), c, 3], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
     """
     return call(
         STATIC_CONV_RUN_HALVED_BY_3, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source
     )[0]
 
 
-# specs/window.yaml:843
+# specs/window.yaml:757
 @called
 def conv_run_of_5(
     x: Operand,
@@ -2184,12 +2188,13 @@ def conv_run_of_5(
 
     Attributes, known when the call is built: pads, groups.
 
-    (x: F[b, (groups, c), e], w: F[(groups, m), c, 5], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m), *s])
+    (x: F[b, (groups, c), *d:1], w: F[(groups, m), c, 5], bias: F[(groups, m)] = 0) -> (y: F[b, (groups, m),
+    *s])
     """
     return call(STATIC_CONV_RUN_OF_5, [x, w, bias], {"pads": pads, "auto_pad": auto_pad, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:886
+# specs/window.yaml:780
 @called
 def conv_transpose(
     x: Operand,
@@ -2229,7 +2234,7 @@ def conv_transpose(
     )[0]
 
 
-# specs/window.yaml:926
+# specs/window.yaml:820
 @called
 def conv_transpose_by_phase(
     x: Operand,
@@ -2268,7 +2273,7 @@ def conv_transpose_by_phase(
     )[0]
 
 
-# specs/window.yaml:969
+# specs/window.yaml:863
 @called
 def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = "") -> Value:
     """Every element times a window of weights, added up over the channels of a group; a window for each place of
@@ -2281,7 +2286,7 @@ def window_products(x: Operand, w: Operand, groups: int = 1, *, source: str = ""
     return call(STATIC_WINDOW_PRODUCTS, [x, w], {"groups": groups}, source)[0]
 
 
-# specs/window.yaml:990
+# specs/window.yaml:884
 @called
 def overlap_add(
     x: Operand,
@@ -2304,7 +2309,7 @@ def overlap_add(
     )[0]
 
 
-# specs/window.yaml:1026
+# specs/window.yaml:920
 @called
 def overlap_add_by_phase(
     x: Operand,
@@ -2324,7 +2329,7 @@ def overlap_add_by_phase(
     return call(STATIC_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:1055
+# specs/window.yaml:949
 @called
 def phase_sums(
     x: Operand, strides: Sequence[int], count: Sequence[int], first: Sequence[int] | None = None, *, source: str = ""
@@ -2338,7 +2343,7 @@ def phase_sums(
     return call(STATIC_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:1084
+# specs/window.yaml:978
 @called
 def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -2350,7 +2355,7 @@ def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source
     return call(STATIC_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:1107
+# specs/window.yaml:1001
 @called
 def interleave_phases(
     x: Operand, size: Sequence[int], begin: Sequence[int] | None = None, *, source: str = ""
@@ -2364,7 +2369,7 @@ def interleave_phases(
     return call(STATIC_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:1132
+# specs/window.yaml:1026
 @called
 def conv_integer(
     x: Operand,
@@ -2395,7 +2400,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:1169
+# specs/window.yaml:1063
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -2429,7 +2434,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1221
+# specs/window.yaml:1115
 @called
 def qlinear_conv(
     x: Operand,
@@ -2466,7 +2471,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1294
+# specs/window.yaml:1188
 @called
 def max_unpool(
     x: Operand,
@@ -2493,7 +2498,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1337
+# specs/window.yaml:1231
 @called
 def col2im(
     x: Operand,

@@ -19,7 +19,7 @@ from anyshape import control, ops
 from anyshape.lower.gemm.library import PAIRED, library_module
 from anyshape.lower.gemm.pairs import TILED, Pairs
 from anyshape.lower.llvm.jit import compile_object
-from anyshape.lower.llvm.types import F16
+from anyshape.lower.schedule.factors import words_of_precision
 from anyshape.precision import CHUNKED, NARROW, Narrow
 from anyshape.vm.compiling.kernels import target_called
 from anyshape.vm.compiling.options import TargetName
@@ -34,7 +34,7 @@ bf16, where it is computed."""
 CHUNKS = {SUMS: 2e-3, NEIGHBOUR: 8e-3}
 """What results may differ by with sums in f16: those of one product, and of one that others follow, exponentials of it among them."""
 LEVELS = ("host", "amx", "avx512f", "avx2", "sse")
-WORDS: dict[Narrow, Pairs] = {"bf16": Pairs(), CHUNKED: Pairs(F16)}
+WORDS = {p: words for p in NARROW if (words := words_of_precision(p)) is not None}
 
 
 def drawn(*shape: int) -> Any:
@@ -145,6 +145,7 @@ def test_native_code_rounds_what_the_interpreter_rounds(name: str, precision: Na
 @pytest.mark.parametrize("name", [name for name, form in FORMS.items() if form.products])
 def test_words_are_multiplied(name: str) -> None:
     levels: dict[Narrow, TargetName] = {"bf16": "host", CHUNKED: "fp16"}
+    assert levels.keys() == WORDS.keys()
     for precision, words in WORDS.items():
         exe = anyshape.compile(FORMS[name].function(), precision=precision, target=levels[precision])
         used = {name for p in exe.plan.programs for k in p.kernels for name in k.code.imports}

@@ -126,10 +126,11 @@ CONV_ALGORITHMS = (
 )
 
 
-# specs/window.yaml:665
+# specs/window.yaml:603
 def conv_by_2_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
+    bound = c.bound
     windows = c.matrix(((1.0, 0.0, -1.0, 0.0), (0.0, 1.0, 1.0, 0.0), (0.0, -1.0, 1.0, 0.0), (0.0, -1.0, 0.0, 1.0)))
     weights = c.matrix(((1.0, 0.0, 0.0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0.0, 0.0, 1.0)))
     results = c.matrix(((1.0, 1.0, 1.0, 0.0), (0.0, 1.0, -1.0, 1.0)))
@@ -140,9 +141,9 @@ def conv_by_2_body(c: Composing) -> list[Any]:
         api.cast(x, to=c.dtype("U"), source=c.source),
         windows,
         groups=c.size("groups"),
-        step=2,
+        step=bound.at_once * bound.apart,
         first=c.size("begin"),
-        count=c.size("ceil_div(s, 2)"),
+        count=c.size("ceil_div(s, at_once)"),
         source=c.source,
     )
     sums = api.tile_products(
@@ -172,17 +173,18 @@ CONV_BY_2 = Composition(
     sizes={
         "groups": lambda rule, bound: bound.groups,
         "begin": lambda rule, bound: bound.begin,
-        "ceil_div(s, 2)": lambda rule, bound: rule.ceil_div(bound.s, 2),
+        "ceil_div(s, at_once)": lambda rule, bound: rule.ceil_div(bound.s, bound.at_once),
         "s[0]": lambda rule, bound: rule.item(bound.s, 0),
         "s[1]": lambda rule, bound: rule.item(bound.s, 1),
     },
 )
 
 
-# specs/window.yaml:677
+# specs/window.yaml:612
 def conv_by_4_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
+    bound = c.bound
     windows = c.matrix(
         (
             (0.87890625, 0.0, -2.640625, 0.0, 1.0, 0.0),
@@ -218,9 +220,9 @@ def conv_by_4_body(c: Composing) -> list[Any]:
         api.cast(x, to=c.dtype("U"), source=c.source),
         windows,
         groups=c.size("groups"),
-        step=4,
+        step=bound.at_once * bound.apart,
         first=c.size("begin"),
-        count=c.size("ceil_div(s, 4)"),
+        count=c.size("ceil_div(s, at_once)"),
         source=c.source,
     )
     sums = api.tile_products(
@@ -250,17 +252,18 @@ CONV_BY_4 = Composition(
     sizes={
         "groups": lambda rule, bound: bound.groups,
         "begin": lambda rule, bound: bound.begin,
-        "ceil_div(s, 4)": lambda rule, bound: rule.ceil_div(bound.s, 4),
+        "ceil_div(s, at_once)": lambda rule, bound: rule.ceil_div(bound.s, bound.at_once),
         "s[0]": lambda rule, bound: rule.item(bound.s, 0),
         "s[1]": lambda rule, bound: rule.item(bound.s, 1),
     },
 )
 
 
-# specs/window.yaml:692
+# specs/window.yaml:624
 def conv_of_2_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
+    bound = c.bound
     windows = c.matrix(((1.0, 0.0, -1.0, 0.0), (0.0, 1.0, 1.0, 0.0), (0.0, -1.0, 1.0, 0.0), (0.0, -1.0, 0.0, 1.0)))
     weights = c.matrix(((1.0, 0.0), (0.5, 0.5), (0.5, -0.5), (0.0, 1.0)))
     results = c.matrix(((1.0, 1.0, 1.0, 0.0), (0.0, 1.0, -1.0, 0.0), (0.0, 1.0, 1.0, 1.0)))
@@ -271,9 +274,9 @@ def conv_of_2_body(c: Composing) -> list[Any]:
         api.cast(x, to=c.dtype("U"), source=c.source),
         windows,
         groups=c.size("groups"),
-        step=3,
+        step=bound.at_once * bound.apart,
         first=c.size("begin"),
-        count=c.size("ceil_div(s, 3)"),
+        count=c.size("ceil_div(s, at_once)"),
         source=c.source,
     )
     sums = api.tile_products(
@@ -303,17 +306,18 @@ CONV_OF_2 = Composition(
     sizes={
         "groups": lambda rule, bound: bound.groups,
         "begin": lambda rule, bound: bound.begin,
-        "ceil_div(s, 3)": lambda rule, bound: rule.ceil_div(bound.s, 3),
+        "ceil_div(s, at_once)": lambda rule, bound: rule.ceil_div(bound.s, bound.at_once),
         "s[0]": lambda rule, bound: rule.item(bound.s, 0),
         "s[1]": lambda rule, bound: rule.item(bound.s, 1),
     },
 )
 
 
-# specs/window.yaml:704
+# specs/window.yaml:633
 def conv_halved_by_2_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
+    bound = c.bound
     windows = c.matrix(
         (
             (1.0, 0.0, -1.0, 0.0, 0.0),
@@ -332,9 +336,9 @@ def conv_halved_by_2_body(c: Composing) -> list[Any]:
         api.cast(x, to=c.dtype("U"), source=c.source),
         windows,
         groups=c.size("groups"),
-        step=4,
+        step=bound.at_once * bound.apart,
         first=c.size("begin"),
-        count=c.size("ceil_div(s, 2)"),
+        count=c.size("ceil_div(s, at_once)"),
         source=c.source,
     )
     sums = api.tile_products(
@@ -364,17 +368,18 @@ CONV_HALVED_BY_2 = Composition(
     sizes={
         "groups": lambda rule, bound: bound.groups,
         "begin": lambda rule, bound: bound.begin,
-        "ceil_div(s, 2)": lambda rule, bound: rule.ceil_div(bound.s, 2),
+        "ceil_div(s, at_once)": lambda rule, bound: rule.ceil_div(bound.s, bound.at_once),
         "s[0]": lambda rule, bound: rule.item(bound.s, 0),
         "s[1]": lambda rule, bound: rule.item(bound.s, 1),
     },
 )
 
 
-# specs/window.yaml:791
+# specs/window.yaml:717
 def conv_run_by_2_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
+    bound = c.bound
     windows = c.matrix(((1.0, 0.0, -1.0, 0.0), (0.0, 1.0, 1.0, 0.0), (0.0, -1.0, 1.0, 0.0), (0.0, -1.0, 0.0, 1.0)))
     weights = c.matrix(((1.0, 0.0, 0.0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0.0, 0.0, 1.0)))
     results = c.matrix(((1.0, 1.0, 1.0, 0.0), (0.0, 1.0, -1.0, 1.0)))
@@ -385,9 +390,9 @@ def conv_run_by_2_body(c: Composing) -> list[Any]:
         api.cast(x, to=c.dtype("U"), source=c.source),
         windows,
         groups=c.size("groups"),
-        step=2,
+        step=bound.at_once * bound.apart,
         first=c.size("begin[0]"),
-        count=c.size("ceil_div(s[0], 2)"),
+        count=c.size("ceil_div(s[0], at_once)"),
         source=c.source,
     )
     sums = api.run_products(
@@ -416,16 +421,17 @@ CONV_RUN_BY_2 = Composition(
     sizes={
         "groups": lambda rule, bound: bound.groups,
         "begin[0]": lambda rule, bound: rule.item(bound.begin, 0),
-        "ceil_div(s[0], 2)": lambda rule, bound: rule.ceil_div(rule.item(bound.s, 0), 2),
+        "ceil_div(s[0], at_once)": lambda rule, bound: rule.ceil_div(rule.item(bound.s, 0), bound.at_once),
         "s[0]": lambda rule, bound: rule.item(bound.s, 0),
     },
 )
 
 
-# specs/window.yaml:803
+# specs/window.yaml:726
 def conv_run_by_4_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
+    bound = c.bound
     windows = c.matrix(
         (
             (0.87890625, 0.0, -2.640625, 0.0, 1.0, 0.0),
@@ -461,9 +467,9 @@ def conv_run_by_4_body(c: Composing) -> list[Any]:
         api.cast(x, to=c.dtype("U"), source=c.source),
         windows,
         groups=c.size("groups"),
-        step=4,
+        step=bound.at_once * bound.apart,
         first=c.size("begin[0]"),
-        count=c.size("ceil_div(s[0], 4)"),
+        count=c.size("ceil_div(s[0], at_once)"),
         source=c.source,
     )
     sums = api.run_products(
@@ -492,16 +498,17 @@ CONV_RUN_BY_4 = Composition(
     sizes={
         "groups": lambda rule, bound: bound.groups,
         "begin[0]": lambda rule, bound: rule.item(bound.begin, 0),
-        "ceil_div(s[0], 4)": lambda rule, bound: rule.ceil_div(rule.item(bound.s, 0), 4),
+        "ceil_div(s[0], at_once)": lambda rule, bound: rule.ceil_div(rule.item(bound.s, 0), bound.at_once),
         "s[0]": lambda rule, bound: rule.item(bound.s, 0),
     },
 )
 
 
-# specs/window.yaml:818
+# specs/window.yaml:738
 def conv_run_of_2_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
+    bound = c.bound
     windows = c.matrix(((1.0, 0.0, -1.0, 0.0), (0.0, 1.0, 1.0, 0.0), (0.0, -1.0, 1.0, 0.0), (0.0, -1.0, 0.0, 1.0)))
     weights = c.matrix(((1.0, 0.0), (0.5, 0.5), (0.5, -0.5), (0.0, 1.0)))
     results = c.matrix(((1.0, 1.0, 1.0, 0.0), (0.0, 1.0, -1.0, 0.0), (0.0, 1.0, 1.0, 1.0)))
@@ -512,9 +519,9 @@ def conv_run_of_2_body(c: Composing) -> list[Any]:
         api.cast(x, to=c.dtype("U"), source=c.source),
         windows,
         groups=c.size("groups"),
-        step=3,
+        step=bound.at_once * bound.apart,
         first=c.size("begin[0]"),
-        count=c.size("ceil_div(s[0], 3)"),
+        count=c.size("ceil_div(s[0], at_once)"),
         source=c.source,
     )
     sums = api.run_products(
@@ -543,16 +550,17 @@ CONV_RUN_OF_2 = Composition(
     sizes={
         "groups": lambda rule, bound: bound.groups,
         "begin[0]": lambda rule, bound: rule.item(bound.begin, 0),
-        "ceil_div(s[0], 3)": lambda rule, bound: rule.ceil_div(rule.item(bound.s, 0), 3),
+        "ceil_div(s[0], at_once)": lambda rule, bound: rule.ceil_div(rule.item(bound.s, 0), bound.at_once),
         "s[0]": lambda rule, bound: rule.item(bound.s, 0),
     },
 )
 
 
-# specs/window.yaml:830
+# specs/window.yaml:747
 def conv_run_halved_by_3_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
+    bound = c.bound
     windows = c.matrix(
         (
             (1.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0),
@@ -585,9 +593,9 @@ def conv_run_halved_by_3_body(c: Composing) -> list[Any]:
         api.cast(x, to=c.dtype("U"), source=c.source),
         windows,
         groups=c.size("groups"),
-        step=6,
+        step=bound.at_once * bound.apart,
         first=c.size("begin[0]"),
-        count=c.size("ceil_div(s[0], 3)"),
+        count=c.size("ceil_div(s[0], at_once)"),
         source=c.source,
     )
     sums = api.run_products(
@@ -616,16 +624,17 @@ CONV_RUN_HALVED_BY_3 = Composition(
     sizes={
         "groups": lambda rule, bound: bound.groups,
         "begin[0]": lambda rule, bound: rule.item(bound.begin, 0),
-        "ceil_div(s[0], 3)": lambda rule, bound: rule.ceil_div(rule.item(bound.s, 0), 3),
+        "ceil_div(s[0], at_once)": lambda rule, bound: rule.ceil_div(rule.item(bound.s, 0), bound.at_once),
         "s[0]": lambda rule, bound: rule.item(bound.s, 0),
     },
 )
 
 
-# specs/window.yaml:843
+# specs/window.yaml:757
 def conv_run_of_5_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
+    bound = c.bound
     windows = c.matrix(
         (
             (0.87890625, 0.0, -2.640625, 0.0, 1.0, 0.0),
@@ -660,9 +669,9 @@ def conv_run_of_5_body(c: Composing) -> list[Any]:
         api.cast(x, to=c.dtype("U"), source=c.source),
         windows,
         groups=c.size("groups"),
-        step=2,
+        step=bound.at_once * bound.apart,
         first=c.size("begin[0]"),
-        count=c.size("ceil_div(s[0], 2)"),
+        count=c.size("ceil_div(s[0], at_once)"),
         source=c.source,
     )
     sums = api.run_products(
@@ -691,13 +700,13 @@ CONV_RUN_OF_5 = Composition(
     sizes={
         "groups": lambda rule, bound: bound.groups,
         "begin[0]": lambda rule, bound: rule.item(bound.begin, 0),
-        "ceil_div(s[0], 2)": lambda rule, bound: rule.ceil_div(rule.item(bound.s, 0), 2),
+        "ceil_div(s[0], at_once)": lambda rule, bound: rule.ceil_div(rule.item(bound.s, 0), bound.at_once),
         "s[0]": lambda rule, bound: rule.item(bound.s, 0),
     },
 )
 
 
-# specs/window.yaml:886
+# specs/window.yaml:780
 def conv_transpose_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -742,7 +751,7 @@ CONV_TRANSPOSE = Composition(
 )
 
 
-# specs/window.yaml:926
+# specs/window.yaml:820
 def conv_transpose_by_phase_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -814,7 +823,7 @@ CONV_TRANSPOSE_BY_PHASE = Composition(
 )
 
 
-# specs/window.yaml:1026
+# specs/window.yaml:920
 def overlap_add_by_phase_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -844,7 +853,7 @@ OVERLAP_ADD_BY_PHASE = Composition(
 )
 
 
-# specs/window.yaml:1107
+# specs/window.yaml:1001
 def interleave_phases_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -876,7 +885,7 @@ INTERLEAVE_PHASES = Composition(
 )
 
 
-# specs/window.yaml:1294
+# specs/window.yaml:1188
 def max_unpool_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -916,7 +925,7 @@ MAX_UNPOOL = Composition(
 )
 
 
-# specs/window.yaml:1337
+# specs/window.yaml:1231
 def col2im_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

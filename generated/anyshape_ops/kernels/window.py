@@ -35,7 +35,7 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound, Rule
 
 
-# specs/window.yaml:425
+# specs/window.yaml:363
 def conv_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -67,11 +67,11 @@ def conv_kernel(eqs: Equations, bound: Bound) -> None:
             * cast(w[h * m + i, j, *q], eqs.dtypes["U"]),
         )
         + cast(bias[h * m + i], eqs.dtypes["U"]),
-        "specs/window.yaml:432",
+        "specs/window.yaml:370",
     )
 
 
-# specs/window.yaml:479
+# specs/window.yaml:417
 def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -101,14 +101,14 @@ def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
             ],
         ),
-        "specs/window.yaml:487",
+        "specs/window.yaml:425",
     )
     seen = eqs.scratch("seen", parse_dtype("i64"), s)
     p = eqs.indices("p", s)
     eqs.define(
         seen[*p],
         fold("prod", (taps(u, m, k, t, r, f) for u, m, k, t, r, f in zip(p, d, kernel, strides, dilations, begin))),
-        "specs/window.yaml:488",
+        "specs/window.yaml:426",
     )
     first = eqs.scratch("first", parse_dtype("i64"), rules.Vec((b, c, *s)))
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", s)
@@ -133,7 +133,7 @@ def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 d,
             ),
         ),
-        "specs/window.yaml:489",
+        "specs/window.yaml:427",
     )
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", s)
     eqs.define(
@@ -160,11 +160,11 @@ def max_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
             ),
         ),
-        "specs/window.yaml:491",
+        "specs/window.yaml:429",
     )
 
 
-# specs/window.yaml:516
+# specs/window.yaml:454
 def average_pool_kernel(eqs: Equations, bound: Bound) -> None:
     s = bound.s
     count_include_pad = bound.count_include_pad
@@ -186,14 +186,14 @@ def average_pool_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             seen[*p],
             fold("prod", (taps(u, m, k, t, r, 0) for u, m, k, t, r in zip(p, (d + both), kernel, strides, dilations))),
-            "specs/window.yaml:524",
+            "specs/window.yaml:462",
         )
     else:
         p = eqs.indices("p", s)
         eqs.define(
             seen[*p],
             fold("prod", (taps(u, m, k, t, r, f) for u, m, k, t, r, f in zip(p, d, kernel, strides, dilations, begin))),
-            "specs/window.yaml:526",
+            "specs/window.yaml:464",
         )
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", s)
     eqs.define(
@@ -213,11 +213,11 @@ def average_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 eqs.dtypes["U"],
             ),
         ) / cast(maximum(seen[*p], 1), eqs.dtypes["U"]),
-        "specs/window.yaml:528",
+        "specs/window.yaml:466",
     )
 
 
-# specs/window.yaml:552
+# specs/window.yaml:490
 def lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -248,11 +248,11 @@ def lp_pool_kernel(eqs: Equations, bound: Bound) -> None:
                 )
             ) ** cast(p, eqs.dtypes["U"]),
         ) ** cast(as_expr(1) / p, eqs.dtypes["U"]),
-        "specs/window.yaml:561",
+        "specs/window.yaml:499",
     )
 
 
-# specs/window.yaml:586
+# specs/window.yaml:524
 def tile_windows_kernel(eqs: Equations, bound: Bound) -> None:
     groups = bound.groups
     c = bound.c
@@ -278,11 +278,11 @@ def tile_windows_kernel(eqs: Equations, bound: Bound) -> None:
             * t[i, q]
             * t[j, r],
         ),
-        "specs/window.yaml:602",
+        "specs/window.yaml:540",
     )
 
 
-# specs/window.yaml:615
+# specs/window.yaml:553
 def tile_weights_kernel(eqs: Equations, bound: Bound) -> None:
     u, groups, m, c, v = bound.u, bound.groups, bound.m, bound.c, bound.v
     w, t, y = eqs.tensor("w"), eqs.tensor("t"), eqs.tensor("y")
@@ -290,11 +290,11 @@ def tile_weights_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[i, j, h, o, k],
         reduce_("sum", [v, v], lambda q, r: w[h * m + o, k, q, r] * t[i, q] * t[j, r]),
-        "specs/window.yaml:624",
+        "specs/window.yaml:562",
     )
 
 
-# specs/window.yaml:631
+# specs/window.yaml:569
 def tile_products_kernel(eqs: Equations, bound: Bound) -> None:
     groups, m, u, v, b, p, q, c = bound.groups, bound.m, bound.u, bound.v, bound.b, bound.p, bound.q, bound.c
     w, x, y = eqs.tensor("w"), eqs.tensor("x"), eqs.tensor("y")
@@ -308,11 +308,11 @@ def tile_products_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[h, o, i, j, n, r, s],
         reduce_("sum", [c], lambda k: w[i, j, h, o, k] * x[h, k, i, j, n, r, s]),
-        "specs/window.yaml:636",
+        "specs/window.yaml:574",
     )
 
 
-# specs/window.yaml:642
+# specs/window.yaml:580
 def tile_results_kernel(eqs: Equations, bound: Bound) -> None:
     b, groups, m, height, width, u, v = bound.b, bound.groups, bound.m, bound.height, bound.width, bound.u, bound.v
     x, t, bias, y = eqs.tensor("x"), eqs.tensor("t"), eqs.tensor("bias"), eqs.tensor("y")
@@ -331,11 +331,11 @@ def tile_results_kernel(eqs: Equations, bound: Bound) -> None:
             * t[remainder(s, v), j],
         )
         + bias[h * m + o],
-        "specs/window.yaml:655",
+        "specs/window.yaml:593",
     )
 
 
-# specs/window.yaml:716
+# specs/window.yaml:642
 def run_windows_kernel(eqs: Equations, bound: Bound) -> None:
     groups = bound.groups
     c = bound.c
@@ -354,29 +354,29 @@ def run_windows_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[h, k, i, n, p],
         reduce_("sum", [v], lambda q: pad(x, 0)[n, h * c + k, p * step + q - first] * t[i, q]),
-        "specs/window.yaml:731",
+        "specs/window.yaml:657",
     )
 
 
-# specs/window.yaml:744
+# specs/window.yaml:670
 def run_weights_kernel(eqs: Equations, bound: Bound) -> None:
     u, groups, m, c, v = bound.u, bound.groups, bound.m, bound.c, bound.v
     w, t, y = eqs.tensor("w"), eqs.tensor("t"), eqs.tensor("y")
     i, h, o, k = eqs.index("i", u), eqs.index("h", groups), eqs.index("o", m), eqs.index("k", c)
-    eqs.define(y[i, h, o, k], reduce_("sum", [v], lambda q: w[h * m + o, k, q] * t[i, q]), "specs/window.yaml:753")
+    eqs.define(y[i, h, o, k], reduce_("sum", [v], lambda q: w[h * m + o, k, q] * t[i, q]), "specs/window.yaml:679")
 
 
-# specs/window.yaml:760
+# specs/window.yaml:686
 def run_products_kernel(eqs: Equations, bound: Bound) -> None:
     groups, m, u, b, p, c = bound.groups, bound.m, bound.u, bound.b, bound.p, bound.c
     w, x, y = eqs.tensor("w"), eqs.tensor("x"), eqs.tensor("y")
     h, o, i, n, r = eqs.index("h", groups), eqs.index("o", m), eqs.index("i", u), eqs.index("n", b), eqs.index("r", p)
     eqs.define(
-        y[h, o, i, n, r], reduce_("sum", [c], lambda k: w[i, h, o, k] * x[h, k, i, n, r]), "specs/window.yaml:765"
+        y[h, o, i, n, r], reduce_("sum", [c], lambda k: w[i, h, o, k] * x[h, k, i, n, r]), "specs/window.yaml:691"
     )
 
 
-# specs/window.yaml:771
+# specs/window.yaml:697
 def run_results_kernel(eqs: Equations, bound: Bound) -> None:
     b, groups, m, length, u, v = bound.b, bound.groups, bound.m, bound.length, bound.u, bound.v
     x, t, bias, y = eqs.tensor("x"), eqs.tensor("t"), eqs.tensor("bias"), eqs.tensor("y")
@@ -384,11 +384,11 @@ def run_results_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[n, h * m + o, r],
         reduce_("sum", [u], lambda i: x[h, o, i, n, quotient(r, v)] * t[remainder(r, v), i]) + bias[h * m + o],
-        "specs/window.yaml:781",
+        "specs/window.yaml:707",
     )
 
 
-# specs/window.yaml:969
+# specs/window.yaml:863
 def window_products_kernel(eqs: Equations, bound: Bound) -> None:
     b, groups, m, k, d, c = bound.b, bound.groups, bound.m, bound.k, bound.d, bound.c
     x, w, y = eqs.tensor("x"), eqs.tensor("w"), eqs.tensor("y")
@@ -404,11 +404,11 @@ def window_products_kernel(eqs: Equations, bound: Bound) -> None:
             [c],
             lambda j: cast(x[n, h * c + j, *p], eqs.dtypes["U"]) * cast(w[h * c + j, i, *q], eqs.dtypes["U"]),
         ),
-        "specs/window.yaml:978",
+        "specs/window.yaml:872",
     )
 
 
-# specs/window.yaml:990
+# specs/window.yaml:884
 def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     c = bound.c
@@ -422,7 +422,7 @@ def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
     x, y = eqs.tensor("x"), eqs.tensor("y")
     full = eqs.scratch("full", eqs.dtypes["T"], rules.Vec((b, c, *room)))
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", room)
-    eqs.define(full[n, h, *p], 0, "specs/window.yaml:1008")
+    eqs.define(full[n, h, *p], 0, "specs/window.yaml:902")
     n, h, p, q = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", d), eqs.indices("q", k)
     eqs.update(
         full[
@@ -430,15 +430,13 @@ def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
         ],
         "add",
         x[n, h, *q, *p],
-        "specs/window.yaml:1009",
+        "specs/window.yaml:903",
     )
     n, h, p = eqs.index("n", b), eqs.index("h", c), eqs.indices("p", size)
-    eqs.define(
-        y[n, h, *p], pad(full, 0)[n, h, *(p_ + begin_ for p_, begin_ in zip(p, begin))], "specs/window.yaml:1010"
-    )
+    eqs.define(y[n, h, *p], pad(full, 0)[n, h, *(p_ + begin_ for p_, begin_ in zip(p, begin))], "specs/window.yaml:904")
 
 
-# specs/window.yaml:1055
+# specs/window.yaml:949
 def phase_sums_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, strides, count, k, first = bound.b, bound.c, bound.strides, bound.count, bound.k, bound.first
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -456,11 +454,11 @@ def phase_sums_kernel(eqs: Equations, bound: Bound) -> None:
                 *(p_ + first_ - q_ for p_, first_, q_ in zip(p, first, q)),
             ],
         ),
-        "specs/window.yaml:1070",
+        "specs/window.yaml:964",
     )
 
 
-# specs/window.yaml:1084
+# specs/window.yaml:978
 def phase_filters_kernel(eqs: Equations, bound: Bound) -> None:
     groups, m, strides, c, taps = bound.groups, bound.m, bound.strides, bound.c, bound.taps
     w, y = eqs.tensor("w"), eqs.tensor("y")
@@ -472,11 +470,11 @@ def phase_filters_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[h, i, *a, j, *q],
         w[h * c + j, i, *((taps_ - 1 - q_) * strides_ + a_ for taps_, q_, strides_, a_ in zip(taps, q, strides, a))],
-        "specs/window.yaml:1096",
+        "specs/window.yaml:990",
     )
 
 
-# specs/window.yaml:1132
+# specs/window.yaml:1026
 def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -515,11 +513,11 @@ def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
             )
             * (cast(w[h * m + i, j, *q], parse_dtype("i32")) - cast(w_zero[*fit((h * m + i,), z)], parse_dtype("i32"))),
         ),
-        "specs/window.yaml:1142",
+        "specs/window.yaml:1036",
     )
 
 
-# specs/window.yaml:1169
+# specs/window.yaml:1063
 def conv_integer_to_float_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -577,11 +575,11 @@ def conv_integer_to_float_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(bias[h * m + i], parse_dtype("f32")),
             eqs.dtypes["F"],
         ),
-        "specs/window.yaml:1187",
+        "specs/window.yaml:1081",
     )
 
 
-# specs/window.yaml:1221
+# specs/window.yaml:1115
 def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -644,5 +642,5 @@ def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(y_zero[*rules.fill(len(f), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/window.yaml:1242",
+        "specs/window.yaml:1136",
     )

@@ -15,7 +15,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/window.yaml:458
+# specs/window.yaml:396
 def conv_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.conv(
@@ -32,7 +32,7 @@ def conv_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:498
+# specs/window.yaml:436
 def max_pool_1(n: OnnxNode) -> Sequence[Value]:
     return api.max_pool(
         n.input(0),
@@ -47,7 +47,7 @@ def max_pool_1(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/window.yaml:534
+# specs/window.yaml:472
 def average_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.average_pool(
@@ -64,7 +64,7 @@ def average_pool_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:567
+# specs/window.yaml:505
 def lp_pool_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.lp_pool(
@@ -81,7 +81,7 @@ def lp_pool_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:904
+# specs/window.yaml:798
 def conv_transpose_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.conv_transpose(
@@ -100,7 +100,7 @@ def conv_transpose_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:1148
+# specs/window.yaml:1042
 def conv_integer_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.conv_integer(
@@ -118,7 +118,7 @@ def conv_integer_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:1256
+# specs/window.yaml:1150
 def qlinear_conv_10(n: OnnxNode) -> Sequence[Value]:
     return [
         api.qlinear_conv(
@@ -141,7 +141,7 @@ def qlinear_conv_10(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:1319
+# specs/window.yaml:1213
 def max_unpool_9(n: OnnxNode) -> Sequence[Value]:
     return [
         api.max_unpool(
@@ -156,7 +156,7 @@ def max_unpool_9(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/window.yaml:1360
+# specs/window.yaml:1254
 def col2_im_18(n: OnnxNode) -> Sequence[Value]:
     return [
         api.col2im(

@@ -14,7 +14,7 @@ import anyshape_ops.relations.window as relations
 import anyshape_ops.rewrites.window as rewrites
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/window.yaml:425
+# specs/window.yaml:363
 STATIC_CONV = OpDef(
     name="conv",
     variant="static",
@@ -42,7 +42,7 @@ STATIC_CONV = OpDef(
         "The sums of the elements under a moving window, each times a weight, over all channels of a group, "
         "plus a bias."
     ),
-    source="specs/window.yaml:425",
+    source="specs/window.yaml:363",
     rewrites=rewrites.CONV,
 )
 DYN_CONV = OpDef(
@@ -72,12 +72,12 @@ DYN_CONV = OpDef(
         "The sums of the elements under a moving window, each times a weight, over all channels of a group, "
         "plus a bias."
     ),
-    source="specs/window.yaml:425",
+    source="specs/window.yaml:363",
     shaping=("groups",),
     rewrites=rewrites.CONV,
 )
 
-# specs/window.yaml:479
+# specs/window.yaml:417
 STATIC_MAX_POOL = OpDef(
     name="max_pool",
     variant="static",
@@ -101,7 +101,7 @@ STATIC_MAX_POOL = OpDef(
     relation=relations.max_pool_relation,
     kernel=kernels.max_pool_kernel,
     summary="The largest element under a moving window, and where it stands in x, counted through the whole of x.",
-    source="specs/window.yaml:479",
+    source="specs/window.yaml:417",
 )
 DYN_MAX_POOL = OpDef(
     name="max_pool",
@@ -126,10 +126,10 @@ DYN_MAX_POOL = OpDef(
     relation=relations.max_pool_relation,
     kernel=kernels.max_pool_kernel,
     summary="The largest element under a moving window, and where it stands in x, counted through the whole of x.",
-    source="specs/window.yaml:479",
+    source="specs/window.yaml:417",
 )
 
-# specs/window.yaml:516
+# specs/window.yaml:454
 STATIC_AVERAGE_POOL = OpDef(
     name="average_pool",
     variant="static",
@@ -151,7 +151,7 @@ STATIC_AVERAGE_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.average_pool_kernel,
     summary="The mean of the elements under a moving window, of those in x or of those in x and its pads.",
-    source="specs/window.yaml:516",
+    source="specs/window.yaml:454",
 )
 DYN_AVERAGE_POOL = OpDef(
     name="average_pool",
@@ -174,10 +174,10 @@ DYN_AVERAGE_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.average_pool_kernel,
     summary="The mean of the elements under a moving window, of those in x or of those in x and its pads.",
-    source="specs/window.yaml:516",
+    source="specs/window.yaml:454",
 )
 
-# specs/window.yaml:552
+# specs/window.yaml:490
 STATIC_LP_POOL = OpDef(
     name="lp_pool",
     variant="static",
@@ -199,7 +199,7 @@ STATIC_LP_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.lp_pool_kernel,
     summary="The p-norm of the elements under a moving window.",
-    source="specs/window.yaml:552",
+    source="specs/window.yaml:490",
 )
 DYN_LP_POOL = OpDef(
     name="lp_pool",
@@ -222,10 +222,10 @@ DYN_LP_POOL = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.lp_pool_kernel,
     summary="The p-norm of the elements under a moving window.",
-    source="specs/window.yaml:552",
+    source="specs/window.yaml:490",
 )
 
-# specs/window.yaml:586
+# specs/window.yaml:524
 STATIC_TILE_WINDOWS = OpDef(
     name="tile_windows",
     variant="static",
@@ -247,7 +247,7 @@ STATIC_TILE_WINDOWS = OpDef(
         "Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from "
         "both sides."
     ),
-    source="specs/window.yaml:586",
+    source="specs/window.yaml:524",
 )
 DYN_TILE_WINDOWS = OpDef(
     name="tile_windows",
@@ -270,11 +270,11 @@ DYN_TILE_WINDOWS = OpDef(
         "Overlapping windows of pictures, `step` apart in both directions, each multiplied by a matrix from "
         "both sides."
     ),
-    source="specs/window.yaml:586",
+    source="specs/window.yaml:524",
     shaping=("groups", "count"),
 )
 
-# specs/window.yaml:615
+# specs/window.yaml:553
 STATIC_TILE_WEIGHTS = OpDef(
     name="tile_weights",
     variant="static",
@@ -288,7 +288,7 @@ STATIC_TILE_WEIGHTS = OpDef(
     relation=relations.tile_weights_relation,
     kernel=kernels.tile_weights_kernel,
     summary="Windows of weights, each multiplied by a matrix from both sides.",
-    source="specs/window.yaml:615",
+    source="specs/window.yaml:553",
 )
 DYN_TILE_WEIGHTS = OpDef(
     name="tile_weights",
@@ -303,11 +303,11 @@ DYN_TILE_WEIGHTS = OpDef(
     relation=relations.tile_weights_relation,
     kernel=kernels.tile_weights_kernel,
     summary="Windows of weights, each multiplied by a matrix from both sides.",
-    source="specs/window.yaml:615",
+    source="specs/window.yaml:553",
     shaping=("groups",),
 )
 
-# specs/window.yaml:631
+# specs/window.yaml:569
 # tile_products: no dyn variant, it has no parameters
 TILE_PRODUCTS = OpDef(
     name="tile_products",
@@ -322,10 +322,10 @@ TILE_PRODUCTS = OpDef(
     relation=relations.tile_products_relation,
     kernel=kernels.tile_products_kernel,
     summary="The matrix products of transformed weights with transformed windows.",
-    source="specs/window.yaml:631",
+    source="specs/window.yaml:569",
 )
 
-# specs/window.yaml:642
+# specs/window.yaml:580
 STATIC_TILE_RESULTS = OpDef(
     name="tile_results",
     variant="static",
@@ -345,7 +345,7 @@ STATIC_TILE_RESULTS = OpDef(
     summary=(
         "Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a " "bias."
     ),
-    source="specs/window.yaml:642",
+    source="specs/window.yaml:580",
 )
 DYN_TILE_RESULTS = OpDef(
     name="tile_results",
@@ -366,11 +366,11 @@ DYN_TILE_RESULTS = OpDef(
     summary=(
         "Pictures of tiles side by side, each a matrix times its sums from both sides, cut to a size, plus a " "bias."
     ),
-    source="specs/window.yaml:642",
+    source="specs/window.yaml:580",
     shaping=("height", "width"),
 )
 
-# specs/window.yaml:665
+# specs/window.yaml:603
 STATIC_CONV_BY_2 = OpDef(
     name="conv_by_2",
     variant="static",
@@ -395,7 +395,7 @@ STATIC_CONV_BY_2 = OpDef(
         "A convolution of pictures with windows of 3 by 3, 2 by 2 results at a time, which take 16 products "
         "instead of 36."
     ),
-    source="specs/window.yaml:665",
+    source="specs/window.yaml:603",
     traits=("finite",),
 )
 DYN_CONV_BY_2 = OpDef(
@@ -422,11 +422,11 @@ DYN_CONV_BY_2 = OpDef(
         "A convolution of pictures with windows of 3 by 3, 2 by 2 results at a time, which take 16 products "
         "instead of 36."
     ),
-    source="specs/window.yaml:665",
+    source="specs/window.yaml:603",
     traits=("finite",),
 )
 
-# specs/window.yaml:677
+# specs/window.yaml:612
 STATIC_CONV_BY_4 = OpDef(
     name="conv_by_4",
     variant="static",
@@ -451,7 +451,7 @@ STATIC_CONV_BY_4 = OpDef(
         "A convolution of pictures with windows of 3 by 3, 4 by 4 results at a time, which take 36 products "
         "instead of 144."
     ),
-    source="specs/window.yaml:677",
+    source="specs/window.yaml:612",
     traits=("finite",),
 )
 DYN_CONV_BY_4 = OpDef(
@@ -478,11 +478,11 @@ DYN_CONV_BY_4 = OpDef(
         "A convolution of pictures with windows of 3 by 3, 4 by 4 results at a time, which take 36 products "
         "instead of 144."
     ),
-    source="specs/window.yaml:677",
+    source="specs/window.yaml:612",
     traits=("finite",),
 )
 
-# specs/window.yaml:692
+# specs/window.yaml:624
 STATIC_CONV_OF_2 = OpDef(
     name="conv_of_2",
     variant="static",
@@ -507,7 +507,7 @@ STATIC_CONV_OF_2 = OpDef(
         "A convolution of pictures with windows of 2 by 2, 3 by 3 results at a time, which take 16 products "
         "instead of 36."
     ),
-    source="specs/window.yaml:692",
+    source="specs/window.yaml:624",
     traits=("finite",),
 )
 DYN_CONV_OF_2 = OpDef(
@@ -534,11 +534,11 @@ DYN_CONV_OF_2 = OpDef(
         "A convolution of pictures with windows of 2 by 2, 3 by 3 results at a time, which take 16 products "
         "instead of 36."
     ),
-    source="specs/window.yaml:692",
+    source="specs/window.yaml:624",
     traits=("finite",),
 )
 
-# specs/window.yaml:704
+# specs/window.yaml:633
 STATIC_CONV_HALVED_BY_2 = OpDef(
     name="conv_halved_by_2",
     variant="static",
@@ -563,7 +563,7 @@ STATIC_CONV_HALVED_BY_2 = OpDef(
         "A convolution of pictures with windows of 3 by 3, 2 apart, 2 by 2 results at a time, which take 25 "
         "products instead of 36."
     ),
-    source="specs/window.yaml:704",
+    source="specs/window.yaml:633",
     traits=("finite",),
 )
 DYN_CONV_HALVED_BY_2 = OpDef(
@@ -590,11 +590,11 @@ DYN_CONV_HALVED_BY_2 = OpDef(
         "A convolution of pictures with windows of 3 by 3, 2 apart, 2 by 2 results at a time, which take 25 "
         "products instead of 36."
     ),
-    source="specs/window.yaml:704",
+    source="specs/window.yaml:633",
     traits=("finite",),
 )
 
-# specs/window.yaml:716
+# specs/window.yaml:642
 STATIC_RUN_WINDOWS = OpDef(
     name="run_windows",
     variant="static",
@@ -613,7 +613,7 @@ STATIC_RUN_WINDOWS = OpDef(
     relation=relations.run_windows_relation,
     kernel=kernels.run_windows_kernel,
     summary="Overlapping windows of rows, `step` apart, each multiplied by a matrix.",
-    source="specs/window.yaml:716",
+    source="specs/window.yaml:642",
 )
 DYN_RUN_WINDOWS = OpDef(
     name="run_windows",
@@ -633,11 +633,11 @@ DYN_RUN_WINDOWS = OpDef(
     relation=relations.run_windows_relation,
     kernel=kernels.run_windows_kernel,
     summary="Overlapping windows of rows, `step` apart, each multiplied by a matrix.",
-    source="specs/window.yaml:716",
+    source="specs/window.yaml:642",
     shaping=("groups", "count"),
 )
 
-# specs/window.yaml:744
+# specs/window.yaml:670
 STATIC_RUN_WEIGHTS = OpDef(
     name="run_weights",
     variant="static",
@@ -651,7 +651,7 @@ STATIC_RUN_WEIGHTS = OpDef(
     relation=relations.run_weights_relation,
     kernel=kernels.run_weights_kernel,
     summary="Rows of weights, each multiplied by a matrix.",
-    source="specs/window.yaml:744",
+    source="specs/window.yaml:670",
 )
 DYN_RUN_WEIGHTS = OpDef(
     name="run_weights",
@@ -666,11 +666,11 @@ DYN_RUN_WEIGHTS = OpDef(
     relation=relations.run_weights_relation,
     kernel=kernels.run_weights_kernel,
     summary="Rows of weights, each multiplied by a matrix.",
-    source="specs/window.yaml:744",
+    source="specs/window.yaml:670",
     shaping=("groups",),
 )
 
-# specs/window.yaml:760
+# specs/window.yaml:686
 # run_products: no dyn variant, it has no parameters
 RUN_PRODUCTS = OpDef(
     name="run_products",
@@ -685,10 +685,10 @@ RUN_PRODUCTS = OpDef(
     relation=relations.run_products_relation,
     kernel=kernels.run_products_kernel,
     summary="The matrix products of transformed weights with transformed windows of rows.",
-    source="specs/window.yaml:760",
+    source="specs/window.yaml:686",
 )
 
-# specs/window.yaml:771
+# specs/window.yaml:697
 STATIC_RUN_RESULTS = OpDef(
     name="run_results",
     variant="static",
@@ -703,7 +703,7 @@ STATIC_RUN_RESULTS = OpDef(
     relation=relations.run_results_relation,
     kernel=kernels.run_results_kernel,
     summary="Rows side by side, each a matrix times its sums, cut to a length, plus a bias.",
-    source="specs/window.yaml:771",
+    source="specs/window.yaml:697",
 )
 DYN_RUN_RESULTS = OpDef(
     name="run_results",
@@ -719,11 +719,11 @@ DYN_RUN_RESULTS = OpDef(
     relation=relations.run_results_relation,
     kernel=kernels.run_results_kernel,
     summary="Rows side by side, each a matrix times its sums, cut to a length, plus a bias.",
-    source="specs/window.yaml:771",
+    source="specs/window.yaml:697",
     shaping=("length",),
 )
 
-# specs/window.yaml:791
+# specs/window.yaml:717
 STATIC_CONV_RUN_BY_2 = OpDef(
     name="conv_run_by_2",
     variant="static",
@@ -745,7 +745,7 @@ STATIC_CONV_RUN_BY_2 = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_RUN_BY_2,
     summary="A convolution of rows with windows of 3, 2 results at a time, which take 4 products instead of 6.",
-    source="specs/window.yaml:791",
+    source="specs/window.yaml:717",
     traits=("finite",),
 )
 DYN_CONV_RUN_BY_2 = OpDef(
@@ -769,11 +769,11 @@ DYN_CONV_RUN_BY_2 = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_RUN_BY_2,
     summary="A convolution of rows with windows of 3, 2 results at a time, which take 4 products instead of 6.",
-    source="specs/window.yaml:791",
+    source="specs/window.yaml:717",
     traits=("finite",),
 )
 
-# specs/window.yaml:803
+# specs/window.yaml:726
 STATIC_CONV_RUN_BY_4 = OpDef(
     name="conv_run_by_4",
     variant="static",
@@ -795,7 +795,7 @@ STATIC_CONV_RUN_BY_4 = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_RUN_BY_4,
     summary="A convolution of rows with windows of 3, 4 results at a time, which take 6 products instead of 12.",
-    source="specs/window.yaml:803",
+    source="specs/window.yaml:726",
     traits=("finite",),
 )
 DYN_CONV_RUN_BY_4 = OpDef(
@@ -819,11 +819,11 @@ DYN_CONV_RUN_BY_4 = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_RUN_BY_4,
     summary="A convolution of rows with windows of 3, 4 results at a time, which take 6 products instead of 12.",
-    source="specs/window.yaml:803",
+    source="specs/window.yaml:726",
     traits=("finite",),
 )
 
-# specs/window.yaml:818
+# specs/window.yaml:738
 STATIC_CONV_RUN_OF_2 = OpDef(
     name="conv_run_of_2",
     variant="static",
@@ -845,7 +845,7 @@ STATIC_CONV_RUN_OF_2 = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_RUN_OF_2,
     summary="A convolution of rows with windows of 2, 3 results at a time, which take 4 products instead of 6.",
-    source="specs/window.yaml:818",
+    source="specs/window.yaml:738",
     traits=("finite",),
 )
 DYN_CONV_RUN_OF_2 = OpDef(
@@ -869,11 +869,11 @@ DYN_CONV_RUN_OF_2 = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_RUN_OF_2,
     summary="A convolution of rows with windows of 2, 3 results at a time, which take 4 products instead of 6.",
-    source="specs/window.yaml:818",
+    source="specs/window.yaml:738",
     traits=("finite",),
 )
 
-# specs/window.yaml:830
+# specs/window.yaml:747
 STATIC_CONV_RUN_HALVED_BY_3 = OpDef(
     name="conv_run_halved_by_3",
     variant="static",
@@ -897,7 +897,7 @@ STATIC_CONV_RUN_HALVED_BY_3 = OpDef(
     summary=(
         "A convolution of rows with windows of 3, 2 apart, 3 results at a time, which take 7 products instead" " of 9."
     ),
-    source="specs/window.yaml:830",
+    source="specs/window.yaml:747",
     traits=("finite",),
 )
 DYN_CONV_RUN_HALVED_BY_3 = OpDef(
@@ -923,11 +923,11 @@ DYN_CONV_RUN_HALVED_BY_3 = OpDef(
     summary=(
         "A convolution of rows with windows of 3, 2 apart, 3 results at a time, which take 7 products instead" " of 9."
     ),
-    source="specs/window.yaml:830",
+    source="specs/window.yaml:747",
     traits=("finite",),
 )
 
-# specs/window.yaml:843
+# specs/window.yaml:757
 STATIC_CONV_RUN_OF_5 = OpDef(
     name="conv_run_of_5",
     variant="static",
@@ -949,7 +949,7 @@ STATIC_CONV_RUN_OF_5 = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_RUN_OF_5,
     summary="A convolution of rows with windows of 5, 2 results at a time, which take 6 products instead of 10.",
-    source="specs/window.yaml:843",
+    source="specs/window.yaml:757",
     traits=("finite",),
 )
 DYN_CONV_RUN_OF_5 = OpDef(
@@ -973,11 +973,11 @@ DYN_CONV_RUN_OF_5 = OpDef(
     computed={"U": ("accum", "F")},
     composition=compositions.CONV_RUN_OF_5,
     summary="A convolution of rows with windows of 5, 2 results at a time, which take 6 products instead of 10.",
-    source="specs/window.yaml:843",
+    source="specs/window.yaml:757",
     traits=("finite",),
 )
 
-# specs/window.yaml:886
+# specs/window.yaml:780
 STATIC_CONV_TRANSPOSE = OpDef(
     name="conv_transpose",
     variant="static",
@@ -1006,7 +1006,7 @@ STATIC_CONV_TRANSPOSE = OpDef(
         "Every element times a window of weights, the windows laid a stride apart and added up; the gradient "
         "of a convolution."
     ),
-    source="specs/window.yaml:886",
+    source="specs/window.yaml:780",
     rewrites=rewrites.CONV_TRANSPOSE,
 )
 DYN_CONV_TRANSPOSE = OpDef(
@@ -1037,11 +1037,11 @@ DYN_CONV_TRANSPOSE = OpDef(
         "Every element times a window of weights, the windows laid a stride apart and added up; the gradient "
         "of a convolution."
     ),
-    source="specs/window.yaml:886",
+    source="specs/window.yaml:780",
     rewrites=rewrites.CONV_TRANSPOSE,
 )
 
-# specs/window.yaml:926
+# specs/window.yaml:820
 STATIC_CONV_TRANSPOSE_BY_PHASE = OpDef(
     name="conv_transpose_by_phase",
     variant="static",
@@ -1069,7 +1069,7 @@ STATIC_CONV_TRANSPOSE_BY_PHASE = OpDef(
     summary=(
         "A transposed convolution as a convolution for each position modulo the strides, which divide the " "windows."
     ),
-    source="specs/window.yaml:926",
+    source="specs/window.yaml:820",
 )
 DYN_CONV_TRANSPOSE_BY_PHASE = OpDef(
     name="conv_transpose_by_phase",
@@ -1098,10 +1098,10 @@ DYN_CONV_TRANSPOSE_BY_PHASE = OpDef(
     summary=(
         "A transposed convolution as a convolution for each position modulo the strides, which divide the " "windows."
     ),
-    source="specs/window.yaml:926",
+    source="specs/window.yaml:820",
 )
 
-# specs/window.yaml:969
+# specs/window.yaml:863
 STATIC_WINDOW_PRODUCTS = OpDef(
     name="window_products",
     variant="static",
@@ -1119,7 +1119,7 @@ STATIC_WINDOW_PRODUCTS = OpDef(
         "Every element times a window of weights, added up over the channels of a group; a window for each "
         "place of x."
     ),
-    source="specs/window.yaml:969",
+    source="specs/window.yaml:863",
 )
 DYN_WINDOW_PRODUCTS = OpDef(
     name="window_products",
@@ -1138,11 +1138,11 @@ DYN_WINDOW_PRODUCTS = OpDef(
         "Every element times a window of weights, added up over the channels of a group; a window for each "
         "place of x."
     ),
-    source="specs/window.yaml:969",
+    source="specs/window.yaml:863",
     shaping=("groups",),
 )
 
-# specs/window.yaml:990
+# specs/window.yaml:884
 STATIC_OVERLAP_ADD = OpDef(
     name="overlap_add",
     variant="static",
@@ -1161,7 +1161,7 @@ STATIC_OVERLAP_ADD = OpDef(
         "Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a "
         "dilation apart."
     ),
-    source="specs/window.yaml:990",
+    source="specs/window.yaml:884",
     rewrites=rewrites.OVERLAP_ADD,
 )
 DYN_OVERLAP_ADD = OpDef(
@@ -1182,12 +1182,12 @@ DYN_OVERLAP_ADD = OpDef(
         "Windows laid into a tensor, a stride apart, and added up where they overlap, their elements a "
         "dilation apart."
     ),
-    source="specs/window.yaml:990",
+    source="specs/window.yaml:884",
     shaping=("size",),
     rewrites=rewrites.OVERLAP_ADD,
 )
 
-# specs/window.yaml:1026
+# specs/window.yaml:920
 STATIC_OVERLAP_ADD_BY_PHASE = OpDef(
     name="overlap_add_by_phase",
     variant="static",
@@ -1205,7 +1205,7 @@ STATIC_OVERLAP_ADD_BY_PHASE = OpDef(
         "Windows laid into a tensor, a stride apart, and added up where they overlap, for each position "
         "modulo the strides at once."
     ),
-    source="specs/window.yaml:1026",
+    source="specs/window.yaml:920",
 )
 DYN_OVERLAP_ADD_BY_PHASE = OpDef(
     name="overlap_add_by_phase",
@@ -1224,10 +1224,10 @@ DYN_OVERLAP_ADD_BY_PHASE = OpDef(
         "Windows laid into a tensor, a stride apart, and added up where they overlap, for each position "
         "modulo the strides at once."
     ),
-    source="specs/window.yaml:1026",
+    source="specs/window.yaml:920",
 )
 
-# specs/window.yaml:1055
+# specs/window.yaml:949
 STATIC_PHASE_SUMS = OpDef(
     name="phase_sums",
     variant="static",
@@ -1244,7 +1244,7 @@ STATIC_PHASE_SUMS = OpDef(
     summary=(
         "Windows laid a stride apart and added up, apart for each position modulo the strides, from one " "stride on."
     ),
-    source="specs/window.yaml:1055",
+    source="specs/window.yaml:949",
 )
 DYN_PHASE_SUMS = OpDef(
     name="phase_sums",
@@ -1262,11 +1262,11 @@ DYN_PHASE_SUMS = OpDef(
     summary=(
         "Windows laid a stride apart and added up, apart for each position modulo the strides, from one " "stride on."
     ),
-    source="specs/window.yaml:1055",
+    source="specs/window.yaml:949",
     shaping=("count",),
 )
 
-# specs/window.yaml:1084
+# specs/window.yaml:978
 STATIC_PHASE_FILTERS = OpDef(
     name="phase_filters",
     variant="static",
@@ -1282,7 +1282,7 @@ STATIC_PHASE_FILTERS = OpDef(
     summary=(
         "The filters of a transposed convolution as those of convolutions, one for each position modulo the " "strides."
     ),
-    source="specs/window.yaml:1084",
+    source="specs/window.yaml:978",
     moves=("F",),
 )
 DYN_PHASE_FILTERS = OpDef(
@@ -1300,12 +1300,12 @@ DYN_PHASE_FILTERS = OpDef(
     summary=(
         "The filters of a transposed convolution as those of convolutions, one for each position modulo the " "strides."
     ),
-    source="specs/window.yaml:1084",
+    source="specs/window.yaml:978",
     shaping=("groups",),
     moves=("F",),
 )
 
-# specs/window.yaml:1107
+# specs/window.yaml:1001
 STATIC_INTERLEAVE_PHASES = OpDef(
     name="interleave_phases",
     variant="static",
@@ -1319,7 +1319,7 @@ STATIC_INTERLEAVE_PHASES = OpDef(
     relation=relations.interleave_phases_relation,
     composition=compositions.INTERLEAVE_PHASES,
     summary="A tensor made of one for each position modulo the strides, from the place `begin` on.",
-    source="specs/window.yaml:1107",
+    source="specs/window.yaml:1001",
     moves=("T",),
 )
 DYN_INTERLEAVE_PHASES = OpDef(
@@ -1335,11 +1335,11 @@ DYN_INTERLEAVE_PHASES = OpDef(
     relation=relations.interleave_phases_relation,
     composition=compositions.INTERLEAVE_PHASES,
     summary="A tensor made of one for each position modulo the strides, from the place `begin` on.",
-    source="specs/window.yaml:1107",
+    source="specs/window.yaml:1001",
     moves=("T",),
 )
 
-# specs/window.yaml:1132
+# specs/window.yaml:1026
 STATIC_CONV_INTEGER = OpDef(
     name="conv_integer",
     variant="static",
@@ -1366,7 +1366,7 @@ STATIC_CONV_INTEGER = OpDef(
         "A convolution of narrow integers less their zero points, of which there is one, or for the weights "
         "one per result channel."
     ),
-    source="specs/window.yaml:1132",
+    source="specs/window.yaml:1026",
 )
 DYN_CONV_INTEGER = OpDef(
     name="conv_integer",
@@ -1394,11 +1394,11 @@ DYN_CONV_INTEGER = OpDef(
         "A convolution of narrow integers less their zero points, of which there is one, or for the weights "
         "one per result channel."
     ),
-    source="specs/window.yaml:1132",
+    source="specs/window.yaml:1026",
     shaping=("groups",),
 )
 
-# specs/window.yaml:1169
+# specs/window.yaml:1063
 STATIC_CONV_INTEGER_TO_FLOAT = OpDef(
     name="conv_integer_to_float",
     variant="static",
@@ -1428,7 +1428,7 @@ STATIC_CONV_INTEGER_TO_FLOAT = OpDef(
         "A convolution of narrow integers less their zero points, times their scales, plus a bias; scales and"
         " bias are floats."
     ),
-    source="specs/window.yaml:1169",
+    source="specs/window.yaml:1063",
 )
 DYN_CONV_INTEGER_TO_FLOAT = OpDef(
     name="conv_integer_to_float",
@@ -1459,11 +1459,11 @@ DYN_CONV_INTEGER_TO_FLOAT = OpDef(
         "A convolution of narrow integers less their zero points, times their scales, plus a bias; scales and"
         " bias are floats."
     ),
-    source="specs/window.yaml:1169",
+    source="specs/window.yaml:1063",
     shaping=("groups",),
 )
 
-# specs/window.yaml:1221
+# specs/window.yaml:1115
 STATIC_QLINEAR_CONV = OpDef(
     name="qlinear_conv",
     variant="static",
@@ -1495,7 +1495,7 @@ STATIC_QLINEAR_CONV = OpDef(
         "A convolution of integers that stand for floats by scales and zero points, rounded to the result's "
         "own scale."
     ),
-    source="specs/window.yaml:1221",
+    source="specs/window.yaml:1115",
 )
 DYN_QLINEAR_CONV = OpDef(
     name="qlinear_conv",
@@ -1528,11 +1528,11 @@ DYN_QLINEAR_CONV = OpDef(
         "A convolution of integers that stand for floats by scales and zero points, rounded to the result's "
         "own scale."
     ),
-    source="specs/window.yaml:1221",
+    source="specs/window.yaml:1115",
     shaping=("groups",),
 )
 
-# specs/window.yaml:1294
+# specs/window.yaml:1188
 STATIC_MAX_UNPOOL = OpDef(
     name="max_unpool",
     variant="static",
@@ -1554,7 +1554,7 @@ STATIC_MAX_UNPOOL = OpDef(
         "Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger"
         " than what was pooled."
     ),
-    source="specs/window.yaml:1294",
+    source="specs/window.yaml:1188",
     moves=("T",),
 )
 DYN_MAX_UNPOOL = OpDef(
@@ -1578,11 +1578,11 @@ DYN_MAX_UNPOOL = OpDef(
         "Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger"
         " than what was pooled."
     ),
-    source="specs/window.yaml:1294",
+    source="specs/window.yaml:1188",
     moves=("T",),
 )
 
-# specs/window.yaml:1337
+# specs/window.yaml:1231
 STATIC_COL2IM = OpDef(
     name="col2im",
     variant="static",
@@ -1599,7 +1599,7 @@ STATIC_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:1337",
+    source="specs/window.yaml:1231",
 )
 DYN_COL2IM = OpDef(
     name="col2im",
@@ -1617,5 +1617,5 @@ DYN_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:1337",
+    source="specs/window.yaml:1231",
 )

@@ -13,7 +13,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, all_, eq, fill, ge, gt, le, prod, range_
 
 
-# specs/window.yaml:425
+# specs/window.yaml:363
 def conv_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, strides: Any, dilations: Any, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -85,7 +85,7 @@ def conv_relation(
     )
 
 
-# specs/window.yaml:479
+# specs/window.yaml:417
 def max_pool_relation(
     rule: Rule,
     *,
@@ -160,7 +160,7 @@ def max_pool_relation(
     )
 
 
-# specs/window.yaml:516
+# specs/window.yaml:454
 def average_pool_relation(
     rule: Rule,
     *,
@@ -236,7 +236,7 @@ def average_pool_relation(
     )
 
 
-# specs/window.yaml:552
+# specs/window.yaml:490
 def lp_pool_relation(
     rule: Rule, *, x: Vec, kernel: Any, strides: Any, dilations: Any, pads: Any, auto_pad: str, ceil_mode: bool, p: Any
 ) -> Bound:
@@ -302,7 +302,7 @@ def lp_pool_relation(
     )
 
 
-# specs/window.yaml:586
+# specs/window.yaml:524
 def tile_windows_relation(rule: Rule, *, x: Vec, t: Vec, groups: Any, step: Any, first: Any, count: Any) -> Bound:
     rule.equal(2, len(first), "the length of first")
     rule.equal(2, len(count), "the length of count")
@@ -331,7 +331,7 @@ def tile_windows_relation(rule: Rule, *, x: Vec, t: Vec, groups: Any, step: Any,
     )
 
 
-# specs/window.yaml:615
+# specs/window.yaml:553
 def tile_weights_relation(rule: Rule, *, w: Vec, t: Vec, groups: Any) -> Bound:
     rule.require(eq(len(w), 4), lambda: f"w must have rank 4, got rank {len(w)}")
     rule.require(eq(len(t), 2), lambda: f"t must have rank 2, got rank {len(t)}")
@@ -345,7 +345,7 @@ def tile_weights_relation(rule: Rule, *, w: Vec, t: Vec, groups: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((u, u, groups, m, c))}, u=u, groups=groups, m=m, c=c, v=v)
 
 
-# specs/window.yaml:631
+# specs/window.yaml:569
 def tile_products_relation(rule: Rule, *, w: Vec, x: Vec) -> Bound:
     rule.require(eq(len(w), 5), lambda: f"w must have rank 5, got rank {len(w)}")
     rule.require(eq(len(x), 7), lambda: f"x must have rank 7, got rank {len(x)}")
@@ -364,7 +364,7 @@ def tile_products_relation(rule: Rule, *, w: Vec, x: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((groups, m, u, v, b, p, q))}, groups=groups, m=m, u=u, v=v, b=b, p=p, q=q, c=c)
 
 
-# specs/window.yaml:642
+# specs/window.yaml:580
 def tile_results_relation(rule: Rule, *, x: Vec, t: Vec, bias: Vec | None, height: Any, width: Any) -> Bound:
     rule.require(eq(len(x), 7), lambda: f"x must have rank 7, got rank {len(x)}")
     rule.require(eq(len(t), 2), lambda: f"t must have rank 2, got rank {len(t)}")
@@ -399,7 +399,7 @@ def tile_results_relation(rule: Rule, *, x: Vec, t: Vec, bias: Vec | None, heigh
     )
 
 
-# specs/window.yaml:665
+# specs/window.yaml:603
 def conv_by_2_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any) -> Bound:
     def same_pad(n: Any, k: Any, s: Any, d: Any) -> Any:
         return rule.max((rule.ceil_div(n, s) - 1) * s + (k - 1) * d + 1 - n, 0)
@@ -413,44 +413,53 @@ def conv_by_2_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: An
         given = pads[:len(n)] + pads[len(n):] if mode == "NOTSET" else fill(len(n), 0)
         return given if (mode == "NOTSET") or (mode == "VALID") else same_pad(n, k, s, d)
 
+    def stride() -> Any:
+        return 1
+
     def window(n: Any, k: Any, s: Any, d: Any, pads: Any, up: Any) -> Any:
         room = n + pads - (k - 1) * d - 1
         return rule.where(up, lambda: rule.ceil_div(room, s) + 1, lambda: rule.floordiv(room, s) + 1)
 
-    if pads is None:
-        pads = fill(4, 0)
-    rule.equal(4, len(pads), "the length of pads")
     rule.require(eq(len(x), 4), lambda: f"x must have rank 4, got rank {len(x)}")
     rule.require(eq(len(w), 4), lambda: f"w must have rank 4, got rank {len(w)}")
     b = x[0]
     c = rule.exact_div(x[1], groups)
-    e = x[2]
-    f = x[3]
+    d = x[2:]
     m = rule.exact_div(w[0], groups)
     c = rule.equal(c, w[1], "c of w")
     rule.equal(3, w[2], "3 of w")
     rule.equal(3, w[3], "3 of w")
+    if pads is None:
+        pads = fill(2 * len(d), 0)
+    rule.equal(2 * len(d), len(pads), "the length of pads")
     if bias is not None:
         rule.require(eq(len(bias), 1), lambda: f"bias must have rank 1, got rank {len(bias)}")
         rule.equal(groups * m, bias[0], "groups * m of bias")
-    rule.require(gt(groups, 0), lambda: f"there must be at least one group, got {groups}")
+    rule.require(ge(groups, 1), lambda: f"a convolution has at least one group, got {groups}")
     rule.require(ge(pads, 0), lambda: f"pads must not be negative, got {pads}")
-    begin = pad_begin(auto_pad, Vec((e, f)), Vec((3, 3)), Vec((1, 1)), Vec((1, 1)), pads)
-    both = pad_both(auto_pad, Vec((e, f)), Vec((3, 3)), Vec((1, 1)), Vec((1, 1)), pads)
+    k = w[2:]
+    apart = stride()
+    begin = pad_begin(auto_pad, d, k, apart, 1, pads)
+    both = pad_both(auto_pad, d, k, apart, 1, pads)
     rule.require(
-        rule.or_(
-            auto_pad == "SAME_UPPER",
-            lambda: rule.or_(auto_pad == "SAME_LOWER", lambda: le(Vec((3, 3)), Vec((e, f)) + both)),
-        ),
-        lambda: f"a window of 3 by 3 is larger than {e} by {f} and their pads",
+        rule.or_(auto_pad == "SAME_UPPER", lambda: rule.or_(auto_pad == "SAME_LOWER", lambda: le(k, d + both))),
+        lambda: f"a window of {k} is larger than {d} and its pads",
     )
-    s = window(Vec((e, f)), Vec((3, 3)), Vec((1, 1)), Vec((1, 1)), both, False)
+    s = window(d, k, apart, 1, both, False)
+    at_once = 2
     return rule.bind(
-        outputs={"y": Vec((b, groups * m, *s))}, groups=groups, begin=begin, s=s, pads=pads, auto_pad=auto_pad
+        outputs={"y": Vec((b, groups * m, *s))},
+        groups=groups,
+        at_once=at_once,
+        apart=apart,
+        begin=begin,
+        s=s,
+        pads=pads,
+        auto_pad=auto_pad,
     )
 
 
-# specs/window.yaml:677
+# specs/window.yaml:612
 def conv_by_4_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any) -> Bound:
     def same_pad(n: Any, k: Any, s: Any, d: Any) -> Any:
         return rule.max((rule.ceil_div(n, s) - 1) * s + (k - 1) * d + 1 - n, 0)
@@ -464,44 +473,53 @@ def conv_by_4_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: An
         given = pads[:len(n)] + pads[len(n):] if mode == "NOTSET" else fill(len(n), 0)
         return given if (mode == "NOTSET") or (mode == "VALID") else same_pad(n, k, s, d)
 
+    def stride() -> Any:
+        return 1
+
     def window(n: Any, k: Any, s: Any, d: Any, pads: Any, up: Any) -> Any:
         room = n + pads - (k - 1) * d - 1
         return rule.where(up, lambda: rule.ceil_div(room, s) + 1, lambda: rule.floordiv(room, s) + 1)
 
-    if pads is None:
-        pads = fill(4, 0)
-    rule.equal(4, len(pads), "the length of pads")
     rule.require(eq(len(x), 4), lambda: f"x must have rank 4, got rank {len(x)}")
     rule.require(eq(len(w), 4), lambda: f"w must have rank 4, got rank {len(w)}")
     b = x[0]
     c = rule.exact_div(x[1], groups)
-    e = x[2]
-    f = x[3]
+    d = x[2:]
     m = rule.exact_div(w[0], groups)
     c = rule.equal(c, w[1], "c of w")
     rule.equal(3, w[2], "3 of w")
     rule.equal(3, w[3], "3 of w")
+    if pads is None:
+        pads = fill(2 * len(d), 0)
+    rule.equal(2 * len(d), len(pads), "the length of pads")
     if bias is not None:
         rule.require(eq(len(bias), 1), lambda: f"bias must have rank 1, got rank {len(bias)}")
         rule.equal(groups * m, bias[0], "groups * m of bias")
-    rule.require(gt(groups, 0), lambda: f"there must be at least one group, got {groups}")
+    rule.require(ge(groups, 1), lambda: f"a convolution has at least one group, got {groups}")
     rule.require(ge(pads, 0), lambda: f"pads must not be negative, got {pads}")
-    begin = pad_begin(auto_pad, Vec((e, f)), Vec((3, 3)), Vec((1, 1)), Vec((1, 1)), pads)
-    both = pad_both(auto_pad, Vec((e, f)), Vec((3, 3)), Vec((1, 1)), Vec((1, 1)), pads)
+    k = w[2:]
+    apart = stride()
+    begin = pad_begin(auto_pad, d, k, apart, 1, pads)
+    both = pad_both(auto_pad, d, k, apart, 1, pads)
     rule.require(
-        rule.or_(
-            auto_pad == "SAME_UPPER",
-            lambda: rule.or_(auto_pad == "SAME_LOWER", lambda: le(Vec((3, 3)), Vec((e, f)) + both)),
-        ),
-        lambda: f"a window of 3 by 3 is larger than {e} by {f} and their pads",
+        rule.or_(auto_pad == "SAME_UPPER", lambda: rule.or_(auto_pad == "SAME_LOWER", lambda: le(k, d + both))),
+        lambda: f"a window of {k} is larger than {d} and its pads",
     )
-    s = window(Vec((e, f)), Vec((3, 3)), Vec((1, 1)), Vec((1, 1)), both, False)
+    s = window(d, k, apart, 1, both, False)
+    at_once = 4
     return rule.bind(
-        outputs={"y": Vec((b, groups * m, *s))}, groups=groups, begin=begin, s=s, pads=pads, auto_pad=auto_pad
+        outputs={"y": Vec((b, groups * m, *s))},
+        groups=groups,
+        at_once=at_once,
+        apart=apart,
+        begin=begin,
+        s=s,
+        pads=pads,
+        auto_pad=auto_pad,
     )
 
 
-# specs/window.yaml:692
+# specs/window.yaml:624
 def conv_of_2_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any) -> Bound:
     def same_pad(n: Any, k: Any, s: Any, d: Any) -> Any:
         return rule.max((rule.ceil_div(n, s) - 1) * s + (k - 1) * d + 1 - n, 0)
@@ -515,44 +533,53 @@ def conv_of_2_relation(rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: An
         given = pads[:len(n)] + pads[len(n):] if mode == "NOTSET" else fill(len(n), 0)
         return given if (mode == "NOTSET") or (mode == "VALID") else same_pad(n, k, s, d)
 
+    def stride() -> Any:
+        return 1
+
     def window(n: Any, k: Any, s: Any, d: Any, pads: Any, up: Any) -> Any:
         room = n + pads - (k - 1) * d - 1
         return rule.where(up, lambda: rule.ceil_div(room, s) + 1, lambda: rule.floordiv(room, s) + 1)
 
-    if pads is None:
-        pads = fill(4, 0)
-    rule.equal(4, len(pads), "the length of pads")
     rule.require(eq(len(x), 4), lambda: f"x must have rank 4, got rank {len(x)}")
     rule.require(eq(len(w), 4), lambda: f"w must have rank 4, got rank {len(w)}")
     b = x[0]
     c = rule.exact_div(x[1], groups)
-    e = x[2]
-    f = x[3]
+    d = x[2:]
     m = rule.exact_div(w[0], groups)
     c = rule.equal(c, w[1], "c of w")
     rule.equal(2, w[2], "2 of w")
     rule.equal(2, w[3], "2 of w")
+    if pads is None:
+        pads = fill(2 * len(d), 0)
+    rule.equal(2 * len(d), len(pads), "the length of pads")
     if bias is not None:
         rule.require(eq(len(bias), 1), lambda: f"bias must have rank 1, got rank {len(bias)}")
         rule.equal(groups * m, bias[0], "groups * m of bias")
     rule.require(ge(groups, 1), lambda: f"a convolution has at least one group, got {groups}")
     rule.require(ge(pads, 0), lambda: f"pads must not be negative, got {pads}")
-    begin = pad_begin(auto_pad, Vec((e, f)), Vec((2, 2)), Vec((1, 1)), Vec((1, 1)), pads)
-    both = pad_both(auto_pad, Vec((e, f)), Vec((2, 2)), Vec((1, 1)), Vec((1, 1)), pads)
+    k = w[2:]
+    apart = stride()
+    begin = pad_begin(auto_pad, d, k, apart, 1, pads)
+    both = pad_both(auto_pad, d, k, apart, 1, pads)
     rule.require(
-        rule.or_(
-            auto_pad == "SAME_UPPER",
-            lambda: rule.or_(auto_pad == "SAME_LOWER", lambda: le(Vec((2, 2)), Vec((e, f)) + both)),
-        ),
-        lambda: f"a window of 2 by 2 is larger than {e} by {f} and their pads",
+        rule.or_(auto_pad == "SAME_UPPER", lambda: rule.or_(auto_pad == "SAME_LOWER", lambda: le(k, d + both))),
+        lambda: f"a window of {k} is larger than {d} and its pads",
     )
-    s = window(Vec((e, f)), Vec((2, 2)), Vec((1, 1)), Vec((1, 1)), both, False)
+    s = window(d, k, apart, 1, both, False)
+    at_once = 3
     return rule.bind(
-        outputs={"y": Vec((b, groups * m, *s))}, groups=groups, begin=begin, s=s, pads=pads, auto_pad=auto_pad
+        outputs={"y": Vec((b, groups * m, *s))},
+        groups=groups,
+        at_once=at_once,
+        apart=apart,
+        begin=begin,
+        s=s,
+        pads=pads,
+        auto_pad=auto_pad,
     )
 
 
-# specs/window.yaml:704
+# specs/window.yaml:633
 def conv_halved_by_2_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -568,44 +595,53 @@ def conv_halved_by_2_relation(
         given = pads[:len(n)] + pads[len(n):] if mode == "NOTSET" else fill(len(n), 0)
         return given if (mode == "NOTSET") or (mode == "VALID") else same_pad(n, k, s, d)
 
+    def stride() -> Any:
+        return 2
+
     def window(n: Any, k: Any, s: Any, d: Any, pads: Any, up: Any) -> Any:
         room = n + pads - (k - 1) * d - 1
         return rule.where(up, lambda: rule.ceil_div(room, s) + 1, lambda: rule.floordiv(room, s) + 1)
 
-    if pads is None:
-        pads = fill(4, 0)
-    rule.equal(4, len(pads), "the length of pads")
     rule.require(eq(len(x), 4), lambda: f"x must have rank 4, got rank {len(x)}")
     rule.require(eq(len(w), 4), lambda: f"w must have rank 4, got rank {len(w)}")
     b = x[0]
     c = rule.exact_div(x[1], groups)
-    e = x[2]
-    f = x[3]
+    d = x[2:]
     m = rule.exact_div(w[0], groups)
     c = rule.equal(c, w[1], "c of w")
     rule.equal(3, w[2], "3 of w")
     rule.equal(3, w[3], "3 of w")
+    if pads is None:
+        pads = fill(2 * len(d), 0)
+    rule.equal(2 * len(d), len(pads), "the length of pads")
     if bias is not None:
         rule.require(eq(len(bias), 1), lambda: f"bias must have rank 1, got rank {len(bias)}")
         rule.equal(groups * m, bias[0], "groups * m of bias")
     rule.require(ge(groups, 1), lambda: f"a convolution has at least one group, got {groups}")
     rule.require(ge(pads, 0), lambda: f"pads must not be negative, got {pads}")
-    begin = pad_begin(auto_pad, Vec((e, f)), Vec((3, 3)), Vec((2, 2)), Vec((1, 1)), pads)
-    both = pad_both(auto_pad, Vec((e, f)), Vec((3, 3)), Vec((2, 2)), Vec((1, 1)), pads)
+    k = w[2:]
+    apart = stride()
+    begin = pad_begin(auto_pad, d, k, apart, 1, pads)
+    both = pad_both(auto_pad, d, k, apart, 1, pads)
     rule.require(
-        rule.or_(
-            auto_pad == "SAME_UPPER",
-            lambda: rule.or_(auto_pad == "SAME_LOWER", lambda: le(Vec((3, 3)), Vec((e, f)) + both)),
-        ),
-        lambda: f"a window of 3 by 3 is larger than {e} by {f} and their pads",
+        rule.or_(auto_pad == "SAME_UPPER", lambda: rule.or_(auto_pad == "SAME_LOWER", lambda: le(k, d + both))),
+        lambda: f"a window of {k} is larger than {d} and its pads",
     )
-    s = window(Vec((e, f)), Vec((3, 3)), Vec((2, 2)), Vec((1, 1)), both, False)
+    s = window(d, k, apart, 1, both, False)
+    at_once = 2
     return rule.bind(
-        outputs={"y": Vec((b, groups * m, *s))}, groups=groups, begin=begin, s=s, pads=pads, auto_pad=auto_pad
+        outputs={"y": Vec((b, groups * m, *s))},
+        groups=groups,
+        at_once=at_once,
+        apart=apart,
+        begin=begin,
+        s=s,
+        pads=pads,
+        auto_pad=auto_pad,
     )
 
 
-# specs/window.yaml:716
+# specs/window.yaml:642
 def run_windows_relation(rule: Rule, *, x: Vec, t: Vec, groups: Any, step: Any, first: Any, count: Any) -> Bound:
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     rule.require(eq(len(t), 2), lambda: f"t must have rank 2, got rank {len(t)}")
@@ -632,7 +668,7 @@ def run_windows_relation(rule: Rule, *, x: Vec, t: Vec, groups: Any, step: Any, 
     )
 
 
-# specs/window.yaml:744
+# specs/window.yaml:670
 def run_weights_relation(rule: Rule, *, w: Vec, t: Vec, groups: Any) -> Bound:
     rule.require(eq(len(w), 3), lambda: f"w must have rank 3, got rank {len(w)}")
     rule.require(eq(len(t), 2), lambda: f"t must have rank 2, got rank {len(t)}")
@@ -645,7 +681,7 @@ def run_weights_relation(rule: Rule, *, w: Vec, t: Vec, groups: Any) -> Bound:
     return rule.bind(outputs={"y": Vec((u, groups, m, c))}, u=u, groups=groups, m=m, c=c, v=v)
 
 
-# specs/window.yaml:760
+# specs/window.yaml:686
 def run_products_relation(rule: Rule, *, w: Vec, x: Vec) -> Bound:
     rule.require(eq(len(w), 4), lambda: f"w must have rank 4, got rank {len(w)}")
     rule.require(eq(len(x), 5), lambda: f"x must have rank 5, got rank {len(x)}")
@@ -661,7 +697,7 @@ def run_products_relation(rule: Rule, *, w: Vec, x: Vec) -> Bound:
     return rule.bind(outputs={"y": Vec((groups, m, u, b, p))}, groups=groups, m=m, u=u, b=b, p=p, c=c)
 
 
-# specs/window.yaml:771
+# specs/window.yaml:697
 def run_results_relation(rule: Rule, *, x: Vec, t: Vec, bias: Vec | None, length: Any) -> Bound:
     rule.require(eq(len(x), 5), lambda: f"x must have rank 5, got rank {len(x)}")
     rule.require(eq(len(t), 2), lambda: f"t must have rank 2, got rank {len(t)}")
@@ -680,7 +716,7 @@ def run_results_relation(rule: Rule, *, x: Vec, t: Vec, bias: Vec | None, length
     return rule.bind(outputs={"y": Vec((b, groups * m, length))}, b=b, groups=groups, m=m, length=length, u=u, v=v)
 
 
-# specs/window.yaml:791
+# specs/window.yaml:717
 def conv_run_by_2_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -696,42 +732,52 @@ def conv_run_by_2_relation(
         given = pads[:len(n)] + pads[len(n):] if mode == "NOTSET" else fill(len(n), 0)
         return given if (mode == "NOTSET") or (mode == "VALID") else same_pad(n, k, s, d)
 
+    def stride() -> Any:
+        return 1
+
     def window(n: Any, k: Any, s: Any, d: Any, pads: Any, up: Any) -> Any:
         room = n + pads - (k - 1) * d - 1
         return rule.where(up, lambda: rule.ceil_div(room, s) + 1, lambda: rule.floordiv(room, s) + 1)
 
-    if pads is None:
-        pads = fill(2, 0)
-    rule.equal(2, len(pads), "the length of pads")
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     rule.require(eq(len(w), 3), lambda: f"w must have rank 3, got rank {len(w)}")
     b = x[0]
     c = rule.exact_div(x[1], groups)
-    e = x[2]
+    d = x[2:]
     m = rule.exact_div(w[0], groups)
     c = rule.equal(c, w[1], "c of w")
     rule.equal(3, w[2], "3 of w")
+    if pads is None:
+        pads = fill(2 * len(d), 0)
+    rule.equal(2 * len(d), len(pads), "the length of pads")
     if bias is not None:
         rule.require(eq(len(bias), 1), lambda: f"bias must have rank 1, got rank {len(bias)}")
         rule.equal(groups * m, bias[0], "groups * m of bias")
-    rule.require(gt(groups, 0), lambda: f"there must be at least one group, got {groups}")
+    rule.require(ge(groups, 1), lambda: f"a convolution has at least one group, got {groups}")
     rule.require(ge(pads, 0), lambda: f"pads must not be negative, got {pads}")
-    begin = pad_begin(auto_pad, Vec((e,)), Vec((3,)), Vec((1,)), Vec((1,)), pads)
-    both = pad_both(auto_pad, Vec((e,)), Vec((3,)), Vec((1,)), Vec((1,)), pads)
+    k = w[2:]
+    apart = stride()
+    begin = pad_begin(auto_pad, d, k, apart, 1, pads)
+    both = pad_both(auto_pad, d, k, apart, 1, pads)
     rule.require(
-        rule.or_(
-            auto_pad == "SAME_UPPER",
-            lambda: rule.or_(auto_pad == "SAME_LOWER", lambda: le(Vec((3,)), Vec((e,)) + both)),
-        ),
-        lambda: f"a window of 3 is larger than {e} and its pads",
+        rule.or_(auto_pad == "SAME_UPPER", lambda: rule.or_(auto_pad == "SAME_LOWER", lambda: le(k, d + both))),
+        lambda: f"a window of {k} is larger than {d} and its pads",
     )
-    s = window(Vec((e,)), Vec((3,)), Vec((1,)), Vec((1,)), both, False)
+    s = window(d, k, apart, 1, both, False)
+    at_once = 2
     return rule.bind(
-        outputs={"y": Vec((b, groups * m, *s))}, groups=groups, begin=begin, s=s, pads=pads, auto_pad=auto_pad
+        outputs={"y": Vec((b, groups * m, *s))},
+        groups=groups,
+        at_once=at_once,
+        apart=apart,
+        begin=begin,
+        s=s,
+        pads=pads,
+        auto_pad=auto_pad,
     )
 
 
-# specs/window.yaml:803
+# specs/window.yaml:726
 def conv_run_by_4_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -747,42 +793,52 @@ def conv_run_by_4_relation(
         given = pads[:len(n)] + pads[len(n):] if mode == "NOTSET" else fill(len(n), 0)
         return given if (mode == "NOTSET") or (mode == "VALID") else same_pad(n, k, s, d)
 
+    def stride() -> Any:
+        return 1
+
     def window(n: Any, k: Any, s: Any, d: Any, pads: Any, up: Any) -> Any:
         room = n + pads - (k - 1) * d - 1
         return rule.where(up, lambda: rule.ceil_div(room, s) + 1, lambda: rule.floordiv(room, s) + 1)
 
-    if pads is None:
-        pads = fill(2, 0)
-    rule.equal(2, len(pads), "the length of pads")
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     rule.require(eq(len(w), 3), lambda: f"w must have rank 3, got rank {len(w)}")
     b = x[0]
     c = rule.exact_div(x[1], groups)
-    e = x[2]
+    d = x[2:]
     m = rule.exact_div(w[0], groups)
     c = rule.equal(c, w[1], "c of w")
     rule.equal(3, w[2], "3 of w")
+    if pads is None:
+        pads = fill(2 * len(d), 0)
+    rule.equal(2 * len(d), len(pads), "the length of pads")
     if bias is not None:
         rule.require(eq(len(bias), 1), lambda: f"bias must have rank 1, got rank {len(bias)}")
         rule.equal(groups * m, bias[0], "groups * m of bias")
-    rule.require(gt(groups, 0), lambda: f"there must be at least one group, got {groups}")
+    rule.require(ge(groups, 1), lambda: f"a convolution has at least one group, got {groups}")
     rule.require(ge(pads, 0), lambda: f"pads must not be negative, got {pads}")
-    begin = pad_begin(auto_pad, Vec((e,)), Vec((3,)), Vec((1,)), Vec((1,)), pads)
-    both = pad_both(auto_pad, Vec((e,)), Vec((3,)), Vec((1,)), Vec((1,)), pads)
+    k = w[2:]
+    apart = stride()
+    begin = pad_begin(auto_pad, d, k, apart, 1, pads)
+    both = pad_both(auto_pad, d, k, apart, 1, pads)
     rule.require(
-        rule.or_(
-            auto_pad == "SAME_UPPER",
-            lambda: rule.or_(auto_pad == "SAME_LOWER", lambda: le(Vec((3,)), Vec((e,)) + both)),
-        ),
-        lambda: f"a window of 3 is larger than {e} and its pads",
+        rule.or_(auto_pad == "SAME_UPPER", lambda: rule.or_(auto_pad == "SAME_LOWER", lambda: le(k, d + both))),
+        lambda: f"a window of {k} is larger than {d} and its pads",
     )
-    s = window(Vec((e,)), Vec((3,)), Vec((1,)), Vec((1,)), both, False)
+    s = window(d, k, apart, 1, both, False)
+    at_once = 4
     return rule.bind(
-        outputs={"y": Vec((b, groups * m, *s))}, groups=groups, begin=begin, s=s, pads=pads, auto_pad=auto_pad
+        outputs={"y": Vec((b, groups * m, *s))},
+        groups=groups,
+        at_once=at_once,
+        apart=apart,
+        begin=begin,
+        s=s,
+        pads=pads,
+        auto_pad=auto_pad,
     )
 
 
-# specs/window.yaml:818
+# specs/window.yaml:738
 def conv_run_of_2_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -798,42 +854,52 @@ def conv_run_of_2_relation(
         given = pads[:len(n)] + pads[len(n):] if mode == "NOTSET" else fill(len(n), 0)
         return given if (mode == "NOTSET") or (mode == "VALID") else same_pad(n, k, s, d)
 
+    def stride() -> Any:
+        return 1
+
     def window(n: Any, k: Any, s: Any, d: Any, pads: Any, up: Any) -> Any:
         room = n + pads - (k - 1) * d - 1
         return rule.where(up, lambda: rule.ceil_div(room, s) + 1, lambda: rule.floordiv(room, s) + 1)
 
-    if pads is None:
-        pads = fill(2, 0)
-    rule.equal(2, len(pads), "the length of pads")
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     rule.require(eq(len(w), 3), lambda: f"w must have rank 3, got rank {len(w)}")
     b = x[0]
     c = rule.exact_div(x[1], groups)
-    e = x[2]
+    d = x[2:]
     m = rule.exact_div(w[0], groups)
     c = rule.equal(c, w[1], "c of w")
     rule.equal(2, w[2], "2 of w")
+    if pads is None:
+        pads = fill(2 * len(d), 0)
+    rule.equal(2 * len(d), len(pads), "the length of pads")
     if bias is not None:
         rule.require(eq(len(bias), 1), lambda: f"bias must have rank 1, got rank {len(bias)}")
         rule.equal(groups * m, bias[0], "groups * m of bias")
     rule.require(ge(groups, 1), lambda: f"a convolution has at least one group, got {groups}")
     rule.require(ge(pads, 0), lambda: f"pads must not be negative, got {pads}")
-    begin = pad_begin(auto_pad, Vec((e,)), Vec((2,)), Vec((1,)), Vec((1,)), pads)
-    both = pad_both(auto_pad, Vec((e,)), Vec((2,)), Vec((1,)), Vec((1,)), pads)
+    k = w[2:]
+    apart = stride()
+    begin = pad_begin(auto_pad, d, k, apart, 1, pads)
+    both = pad_both(auto_pad, d, k, apart, 1, pads)
     rule.require(
-        rule.or_(
-            auto_pad == "SAME_UPPER",
-            lambda: rule.or_(auto_pad == "SAME_LOWER", lambda: le(Vec((2,)), Vec((e,)) + both)),
-        ),
-        lambda: f"a window of 2 is larger than {e} and its pads",
+        rule.or_(auto_pad == "SAME_UPPER", lambda: rule.or_(auto_pad == "SAME_LOWER", lambda: le(k, d + both))),
+        lambda: f"a window of {k} is larger than {d} and its pads",
     )
-    s = window(Vec((e,)), Vec((2,)), Vec((1,)), Vec((1,)), both, False)
+    s = window(d, k, apart, 1, both, False)
+    at_once = 3
     return rule.bind(
-        outputs={"y": Vec((b, groups * m, *s))}, groups=groups, begin=begin, s=s, pads=pads, auto_pad=auto_pad
+        outputs={"y": Vec((b, groups * m, *s))},
+        groups=groups,
+        at_once=at_once,
+        apart=apart,
+        begin=begin,
+        s=s,
+        pads=pads,
+        auto_pad=auto_pad,
     )
 
 
-# specs/window.yaml:830
+# specs/window.yaml:747
 def conv_run_halved_by_3_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -849,42 +915,52 @@ def conv_run_halved_by_3_relation(
         given = pads[:len(n)] + pads[len(n):] if mode == "NOTSET" else fill(len(n), 0)
         return given if (mode == "NOTSET") or (mode == "VALID") else same_pad(n, k, s, d)
 
+    def stride() -> Any:
+        return 2
+
     def window(n: Any, k: Any, s: Any, d: Any, pads: Any, up: Any) -> Any:
         room = n + pads - (k - 1) * d - 1
         return rule.where(up, lambda: rule.ceil_div(room, s) + 1, lambda: rule.floordiv(room, s) + 1)
 
-    if pads is None:
-        pads = fill(2, 0)
-    rule.equal(2, len(pads), "the length of pads")
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     rule.require(eq(len(w), 3), lambda: f"w must have rank 3, got rank {len(w)}")
     b = x[0]
     c = rule.exact_div(x[1], groups)
-    e = x[2]
+    d = x[2:]
     m = rule.exact_div(w[0], groups)
     c = rule.equal(c, w[1], "c of w")
     rule.equal(3, w[2], "3 of w")
+    if pads is None:
+        pads = fill(2 * len(d), 0)
+    rule.equal(2 * len(d), len(pads), "the length of pads")
     if bias is not None:
         rule.require(eq(len(bias), 1), lambda: f"bias must have rank 1, got rank {len(bias)}")
         rule.equal(groups * m, bias[0], "groups * m of bias")
     rule.require(ge(groups, 1), lambda: f"a convolution has at least one group, got {groups}")
     rule.require(ge(pads, 0), lambda: f"pads must not be negative, got {pads}")
-    begin = pad_begin(auto_pad, Vec((e,)), Vec((3,)), Vec((2,)), Vec((1,)), pads)
-    both = pad_both(auto_pad, Vec((e,)), Vec((3,)), Vec((2,)), Vec((1,)), pads)
+    k = w[2:]
+    apart = stride()
+    begin = pad_begin(auto_pad, d, k, apart, 1, pads)
+    both = pad_both(auto_pad, d, k, apart, 1, pads)
     rule.require(
-        rule.or_(
-            auto_pad == "SAME_UPPER",
-            lambda: rule.or_(auto_pad == "SAME_LOWER", lambda: le(Vec((3,)), Vec((e,)) + both)),
-        ),
-        lambda: f"a window of 3 is larger than {e} and its pads",
+        rule.or_(auto_pad == "SAME_UPPER", lambda: rule.or_(auto_pad == "SAME_LOWER", lambda: le(k, d + both))),
+        lambda: f"a window of {k} is larger than {d} and its pads",
     )
-    s = window(Vec((e,)), Vec((3,)), Vec((2,)), Vec((1,)), both, False)
+    s = window(d, k, apart, 1, both, False)
+    at_once = 3
     return rule.bind(
-        outputs={"y": Vec((b, groups * m, *s))}, groups=groups, begin=begin, s=s, pads=pads, auto_pad=auto_pad
+        outputs={"y": Vec((b, groups * m, *s))},
+        groups=groups,
+        at_once=at_once,
+        apart=apart,
+        begin=begin,
+        s=s,
+        pads=pads,
+        auto_pad=auto_pad,
     )
 
 
-# specs/window.yaml:843
+# specs/window.yaml:757
 def conv_run_of_5_relation(
     rule: Rule, *, x: Vec, w: Vec, bias: Vec | None, pads: Any, auto_pad: str, groups: Any
 ) -> Bound:
@@ -900,42 +976,52 @@ def conv_run_of_5_relation(
         given = pads[:len(n)] + pads[len(n):] if mode == "NOTSET" else fill(len(n), 0)
         return given if (mode == "NOTSET") or (mode == "VALID") else same_pad(n, k, s, d)
 
+    def stride() -> Any:
+        return 1
+
     def window(n: Any, k: Any, s: Any, d: Any, pads: Any, up: Any) -> Any:
         room = n + pads - (k - 1) * d - 1
         return rule.where(up, lambda: rule.ceil_div(room, s) + 1, lambda: rule.floordiv(room, s) + 1)
 
-    if pads is None:
-        pads = fill(2, 0)
-    rule.equal(2, len(pads), "the length of pads")
     rule.require(eq(len(x), 3), lambda: f"x must have rank 3, got rank {len(x)}")
     rule.require(eq(len(w), 3), lambda: f"w must have rank 3, got rank {len(w)}")
     b = x[0]
     c = rule.exact_div(x[1], groups)
-    e = x[2]
+    d = x[2:]
     m = rule.exact_div(w[0], groups)
     c = rule.equal(c, w[1], "c of w")
     rule.equal(5, w[2], "5 of w")
+    if pads is None:
+        pads = fill(2 * len(d), 0)
+    rule.equal(2 * len(d), len(pads), "the length of pads")
     if bias is not None:
         rule.require(eq(len(bias), 1), lambda: f"bias must have rank 1, got rank {len(bias)}")
         rule.equal(groups * m, bias[0], "groups * m of bias")
-    rule.require(gt(groups, 0), lambda: f"there must be at least one group, got {groups}")
+    rule.require(ge(groups, 1), lambda: f"a convolution has at least one group, got {groups}")
     rule.require(ge(pads, 0), lambda: f"pads must not be negative, got {pads}")
-    begin = pad_begin(auto_pad, Vec((e,)), Vec((5,)), Vec((1,)), Vec((1,)), pads)
-    both = pad_both(auto_pad, Vec((e,)), Vec((5,)), Vec((1,)), Vec((1,)), pads)
+    k = w[2:]
+    apart = stride()
+    begin = pad_begin(auto_pad, d, k, apart, 1, pads)
+    both = pad_both(auto_pad, d, k, apart, 1, pads)
     rule.require(
-        rule.or_(
-            auto_pad == "SAME_UPPER",
-            lambda: rule.or_(auto_pad == "SAME_LOWER", lambda: le(Vec((5,)), Vec((e,)) + both)),
-        ),
-        lambda: f"a window of 5 is larger than {e} and its pads",
+        rule.or_(auto_pad == "SAME_UPPER", lambda: rule.or_(auto_pad == "SAME_LOWER", lambda: le(k, d + both))),
+        lambda: f"a window of {k} is larger than {d} and its pads",
     )
-    s = window(Vec((e,)), Vec((5,)), Vec((1,)), Vec((1,)), both, False)
+    s = window(d, k, apart, 1, both, False)
+    at_once = 2
     return rule.bind(
-        outputs={"y": Vec((b, groups * m, *s))}, groups=groups, begin=begin, s=s, pads=pads, auto_pad=auto_pad
+        outputs={"y": Vec((b, groups * m, *s))},
+        groups=groups,
+        at_once=at_once,
+        apart=apart,
+        begin=begin,
+        s=s,
+        pads=pads,
+        auto_pad=auto_pad,
     )
 
 
-# specs/window.yaml:886
+# specs/window.yaml:780
 def conv_transpose_relation(
     rule: Rule,
     *,
@@ -1006,7 +1092,7 @@ def conv_transpose_relation(
     )
 
 
-# specs/window.yaml:926
+# specs/window.yaml:820
 def conv_transpose_by_phase_relation(
     rule: Rule,
     *,
@@ -1092,7 +1178,7 @@ def conv_transpose_by_phase_relation(
     )
 
 
-# specs/window.yaml:969
+# specs/window.yaml:863
 def window_products_relation(rule: Rule, *, x: Vec, w: Vec, groups: Any) -> Bound:
     rule.require(ge(len(x), 2), lambda: f"x must have at least rank 2, got rank {len(x)}")
     b = x[0]
@@ -1106,7 +1192,7 @@ def window_products_relation(rule: Rule, *, x: Vec, w: Vec, groups: Any) -> Boun
     return rule.bind(outputs={"y": Vec((b, groups * m, *k, *d))}, b=b, groups=groups, m=m, k=k, d=d, c=c)
 
 
-# specs/window.yaml:990
+# specs/window.yaml:884
 def overlap_add_relation(rule: Rule, *, x: Vec, size: Any, strides: Any, dilations: Any, begin: Any) -> Bound:
     r = len(size)
     if strides is None:
@@ -1143,7 +1229,7 @@ def overlap_add_relation(rule: Rule, *, x: Vec, size: Any, strides: Any, dilatio
     )
 
 
-# specs/window.yaml:1026
+# specs/window.yaml:920
 def overlap_add_by_phase_relation(rule: Rule, *, x: Vec, size: Any, strides: Any, begin: Any) -> Bound:
     r = len(size)
     if strides is None:
@@ -1165,7 +1251,7 @@ def overlap_add_by_phase_relation(rule: Rule, *, x: Vec, size: Any, strides: Any
     return rule.bind(outputs={"y": Vec((b, c, *size))}, strides=strides, low=low, begin=begin, size=size)
 
 
-# specs/window.yaml:1055
+# specs/window.yaml:949
 def phase_sums_relation(rule: Rule, *, x: Vec, strides: Any, count: Any, first: Any) -> Bound:
     r = len(strides)
     r = rule.equal(r, len(count), "the length of count")
@@ -1188,7 +1274,7 @@ def phase_sums_relation(rule: Rule, *, x: Vec, strides: Any, count: Any, first: 
     )
 
 
-# specs/window.yaml:1084
+# specs/window.yaml:978
 def phase_filters_relation(rule: Rule, *, w: Vec, strides: Any, groups: Any) -> Bound:
     rule.require(ge(len(w), 2), lambda: f"w must have at least rank 2, got rank {len(w)}")
     c = rule.exact_div(w[0], groups)
@@ -1204,7 +1290,7 @@ def phase_filters_relation(rule: Rule, *, w: Vec, strides: Any, groups: Any) -> 
     )
 
 
-# specs/window.yaml:1107
+# specs/window.yaml:1001
 def interleave_phases_relation(rule: Rule, *, x: Vec, size: Any, begin: Any) -> Bound:
     r = len(size)
     if begin is None:
@@ -1222,7 +1308,7 @@ def interleave_phases_relation(rule: Rule, *, x: Vec, size: Any, begin: Any) -> 
     return rule.bind(outputs={"y": Vec((b, c, *size))}, order=order, b=b, c=c, a=a, u=u, begin=begin, size=size)
 
 
-# specs/window.yaml:1132
+# specs/window.yaml:1026
 def conv_integer_relation(
     rule: Rule,
     *,
@@ -1315,7 +1401,7 @@ def conv_integer_relation(
     )
 
 
-# specs/window.yaml:1169
+# specs/window.yaml:1063
 def conv_integer_to_float_relation(
     rule: Rule,
     *,
@@ -1421,7 +1507,7 @@ def conv_integer_to_float_relation(
     )
 
 
-# specs/window.yaml:1221
+# specs/window.yaml:1115
 def qlinear_conv_relation(
     rule: Rule,
     *,
@@ -1531,7 +1617,7 @@ def qlinear_conv_relation(
     )
 
 
-# specs/window.yaml:1294
+# specs/window.yaml:1188
 def max_unpool_relation(
     rule: Rule, *, x: Vec, indices: Vec, kernel: Any, strides: Any, pads: Any, output_shape: Any
 ) -> Bound:
@@ -1577,7 +1663,7 @@ def max_unpool_relation(
     )
 
 
-# specs/window.yaml:1337
+# specs/window.yaml:1231
 def col2im_relation(rule: Rule, *, x: Vec, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Bound:
     def window(n: Any, k: Any, s: Any, d: Any, pads: Any, up: Any) -> Any:
         room = n + pads - (k - 1) * d - 1

@@ -16,7 +16,7 @@ from anyshape.graph.value import Node, Value
 from anyshape.rules import Rule, all_, eq, le, prod
 
 
-# specs/window.yaml:449
+# specs/window.yaml:387
 def conv_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -76,7 +76,7 @@ def conv_rewrite_1(node: Node) -> Sequence[Value] | None:
     ]
 
 
-# specs/window.yaml:454
+# specs/window.yaml:392
 def conv_rewrite_2(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -144,19 +144,19 @@ CONV = (
         "dilations=d, pads=p, auto_pad=o, groups=g) >> conv_integer_to_float(x, sx, zx, w, sw, zw, bias, strides=s, "
         "dilations=d, pads=p, auto_pad=o, groups=g) if finite(sx) and finite(sw) and prod(shape(sx)) == 1 and "
         "prod(shape(sw)) == 1 and prod(shape(w)[1:]) <= 33025",
-        conv_rewrite_1, "specs/window.yaml:449", depth=2, operands=("dequantize_linear",),
+        conv_rewrite_1, "specs/window.yaml:387", depth=2, operands=("dequantize_linear",),
     ),
     RewriteDef(
         "conv(dequantize_linear(x, sx, zx, axis=_), dequantize_linear(w, sw, zw, axis=a), bias, strides=s, "
         "dilations=d, pads=p, auto_pad=o, groups=g) >> conv_integer_to_float(x, sx, zx, w, sw, zw, bias, strides=s, "
         "dilations=d, pads=p, auto_pad=o, groups=g) if finite(sx) and finite(sw) and prod(shape(sx)) == 1 and (a == 0"
         " or a == -rank(w)) and prod(shape(w)[1:]) <= 33025",
-        conv_rewrite_2, "specs/window.yaml:454", depth=2, operands=("dequantize_linear",),
+        conv_rewrite_2, "specs/window.yaml:392", depth=2, operands=("dequantize_linear",),
     ),
 )
 
 
-# specs/window.yaml:896
+# specs/window.yaml:790
 def conv_transpose_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -204,12 +204,12 @@ CONV_TRANSPOSE = (
         "groups=g) >> conv_transpose_by_phase(x, w, bias, strides=s, dilations=d, pads=p, output_padding=o, "
         "output_shape=z, auto_pad=a, groups=g) if finite(w) and all(n % v == 0 and (r == 1 or v == 1) for n, v, r in "
         "zip(shape(w)[2:], s, d))",
-        conv_transpose_rewrite_1, "specs/window.yaml:896",
+        conv_transpose_rewrite_1, "specs/window.yaml:790",
     ),
 )
 
 
-# specs/window.yaml:1012
+# specs/window.yaml:906
 def overlap_add_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -232,6 +232,6 @@ OVERLAP_ADD = (
     RewriteDef(
         "overlap_add(x, size, strides=s, dilations=d, begin=o) >> overlap_add_by_phase(x, size, strides=s, begin=o) "
         "if all(r == 1 for r in d)",
-        overlap_add_rewrite_1, "specs/window.yaml:1012",
+        overlap_add_rewrite_1, "specs/window.yaml:906",
     ),
 )

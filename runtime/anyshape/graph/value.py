@@ -98,7 +98,7 @@ class Value(Spelled):
         """What is required of sizes that are computed of this value; see `require`."""
         self.folded: Node | None = None
         """The call that a constant is the result of, where a rewrite's pattern may have it within another call, or it is of more bytes than
-        what the call reads, which a kernel may read instead."""
+        what the call reads, which a kernel may read instead; or the one that moves the result of such a call."""
 
     @property
     def is_constant(self) -> bool:

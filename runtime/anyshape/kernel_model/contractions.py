@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from anyshape.dtypes import BF16, F16, F32, F64, I8, I32, I64, U8, DType
 from anyshape.equations import Tensor
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Var
+from anyshape.precision import Narrow
 
 SUMS = frozenset((F32, F64, I32, I64))
 """The dtypes in which the matrix product adds up."""
@@ -27,9 +28,24 @@ WIDENED = frozenset(((F16, F32), (BF16, F32), (I8, F32)))
 BYTES = frozenset((I8, U8))
 """Dtypes of memory that the matrix product multiplies as they are, in sums of i32."""
 
-ROUNDINGS: Mapping[str, DType] = {"round_bf16": BF16, "round_f16": F16}
-"""The operations of equations that round a factor of f32 to the nearest number of fewer bits: both factors of a contraction have the same
-one, or none."""
+
+@dataclass(frozen=True, slots=True)
+class FactorRounding:
+    """How a precision rounds factors of f32 to the nearest number of `dtype`: by an `operation` of equations, which the matrix product does
+    while it packs words, or without one by casts to `dtype` and back, of which the product reads what the first makes."""
+
+    dtype: DType
+    operation: str | None
+
+
+FACTOR_ROUNDINGS: Mapping[Narrow, FactorRounding] = {
+    "bf16": FactorRounding(BF16, "round_bf16"),
+    "f16": FactorRounding(F16, None),
+    "f16-chunked": FactorRounding(F16, "round_f16"),
+}
+"""What contractions of f32 multiply, by precision"""
+ROUNDINGS: Mapping[str, DType] = {r.operation: r.dtype for r in FACTOR_ROUNDINGS.values() if r.operation is not None}
+"""The operations that round a factor: both factors of a contraction have the same one, or none."""
 
 T = TypeVar("T")
 V = TypeVar("V")

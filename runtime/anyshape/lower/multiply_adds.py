@@ -5,7 +5,7 @@ In: a group and a target. Out: a `MultiplyAdd`, of its largest form of products 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Literal, get_args
 
 from anyshape.dtypes import F64
@@ -14,13 +14,15 @@ from anyshape.lower.gemm.codes import Codes
 from anyshape.lower.gemm.pairs import Pairs
 from anyshape.lower.gemm.words import by_matrix_tiles
 from anyshape.lower.kernel import Group
-from anyshape.lower.llvm.types import BF16, F16
+from anyshape.lower.llvm.types import F16
 from anyshape.lower.lowering import nodes_of
 from anyshape.lower.schedule.blocked import Blocked
+from anyshape.lower.schedule.factors import words_of_precision
 from anyshape.lower.schedule.kernel_schedule import Phase, schedule_group
 from anyshape.lower.schedule.products import Product
 from anyshape.lower.schedule.recurrence import Recurrence
 from anyshape.lower.target import Target, host_target
+from anyshape.precision import Narrow
 
 MultiplyAdd = Literal["f32", "f64", "bf16", "f16", "i8", "bf16 tiles", "i8 tiles"]
 """f32, f64 and f16: multiply-adds of these, or of integers of 32 and 64 bits; bf16 and i8: sums in 32 bits of products of pairs of bf16
@@ -39,16 +41,12 @@ def multiply_adds_of(target: Target) -> list[MultiplyAdd]:
     return [m for m in MULTIPLY_ADDS if not lacking.get(m, False)]
 
 
-_WORDS: Mapping[str, Pairs] = {"bf16": Pairs(BF16), "f16-chunked": Pairs(F16)}
-"""What contractions of narrow precisions multiply, whose equations round factors"""
-
-
-def products_of_lane(precision: str, target: Target) -> int:
+def products_of_lane(narrow: Narrow | None, target: Target) -> int:
     """Products of f32, or of what a precision rounds these to, that a lane of a vector multiplies at once. It is 0 where products are no
     limit, as by matrix tiles, and where they take as long as those of f32, but lose more behind a transform."""
-    words = _WORDS.get(precision)
+    words = None if narrow is None else words_of_precision(narrow)
     if words is None or words.per(target) == 1 or by_matrix_tiles(words, target):
-        return int(precision == "exact")
+        return int(narrow is None)
     return words.per(target)
 
 

@@ -19,10 +19,12 @@ from anyshape.equations.array_sizes import iterations_of
 from anyshape.equations.expr import Apply, Reduce
 from anyshape.equations.interpret import Arithmetic, interpret
 from anyshape.errors import AnyshapeError
-from anyshape.graph.infer import equations_of, flat, tensors_of
+from anyshape.graph.infer import build, equations_of, flat, tensors_of
 from anyshape.graph.registry import operands_of_patterns
 from anyshape.graph.value import Node, Value, constant
+from anyshape.kernel_model.forms import KernelKind, classify
 from anyshape.passes.simplify import static_shape
+from anyshape.passes.wide_factors import MOST_BYTES
 
 Array = NDArray[Any]
 
@@ -90,9 +92,9 @@ class FoldConstants:
         if arrays is None:
             return None
         folded = [constant(a, computed=True) for a in arrays]
-        if node.op.name in operands_of_patterns() or sum(a.nbytes for a in arrays) > _bytes_of_operands(node):
-            for v in folded:
-                v.folded = node
+        call = _known_call(node, sum(a.nbytes for a in arrays))
+        for v in folded:
+            v.folded = call
         return folded
 
     def _computed(self, node: Node) -> Sequence[Array] | None:
@@ -118,6 +120,23 @@ class FoldConstants:
         except _TakesLong:
             pass
         return None if compute is None else compute(node)
+
+
+def _known_call(node: Node, size: int) -> Node | None:
+    """The call that constants of so many bytes are known to be folded from: the node, where a rewrite may look for it, or it reads fewer
+    bytes. Where it moves a large constant of which such a call is known, it is the node as it moves what that call computes, so that the
+    elements of the constant are not kept for it."""
+    if node.op.name in operands_of_patterns():
+        return node
+    data = [v for v in node.data_inputs if v is not None]
+    call = data[0].folded if len(data) == len(node.outputs) == 1 and size > MOST_BYTES else None
+    if call is not None and len(call.outputs) == 1 and _moves(node):
+        return build(node.op, [call.outputs[0] if v is data[0] else v for v in node.inputs], node.attrs, node.source)
+    return node if size > _bytes_of_operands(node) else None
+
+
+def _moves(node: Node) -> bool:
+    return classify(equations_of(node, *tensors_of(node)).equations) is KernelKind.MOVE
 
 
 def _is_small_enough(node: Node) -> bool:

@@ -9,9 +9,8 @@ matrix product packs constants itself, and chooses how it adds up.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -20,21 +19,16 @@ from anyshape.equations import Equation, Tensor
 from anyshape.equations.expr import Apply, Expr, Read, Reduce, Var, apply, cast, read, reduce_node
 from anyshape.equations.traversal import replace_node, walk
 from anyshape.graph.value import Node, Value, constant
-from anyshape.kernel_model.contractions import EXPRESSIONS, Contraction, as_stored, contraction_of
+from anyshape.kernel_model.contractions import (
+    EXPRESSIONS,
+    FACTOR_ROUNDINGS,
+    Contraction,
+    FactorRounding,
+    as_stored,
+    contraction_of,
+)
 from anyshape.passes.steps import KernelStep, RegionStep, Schedule, ScheduleStep, TableStep
 from anyshape.precision import Narrow
-
-
-def _through_f16(x: Expr) -> Expr:
-    return cast(cast(x, F16), F32)
-
-
-ROUNDED: Mapping[Narrow, Callable[[Expr], Expr]] = {
-    "bf16": partial(apply, "round_bf16"),
-    "f16": _through_f16,
-    "f16-chunked": partial(apply, "round_f16"),
-}
-"""A factor of f32 as it is multiplied, by precision"""
 
 
 def narrowed(
@@ -138,9 +132,13 @@ def narrowed_equation(q: Equation, precision: Narrow, narrow: Set[Tensor] = froz
     """The equation with its contractions narrowed; the equation itself if it has none. `narrow`: tensors that stay as they are."""
     rounded: dict[Expr, Expr] = {}
     for c in contractions_of_f32(q.value, narrow):
-        a, b = (ROUNDED[precision](replace_node(x, rounded)) for x in c.factors)
+        a, b = (_rounded(replace_node(x, rounded), FACTOR_ROUNDINGS[precision]) for x in c.factors)
         rounded[c.term] = reduce_node("sum", c.summed, a * b, None, F32)
     return replace(q, value=replace_node(q.value, rounded)) if rounded else q
+
+
+def _rounded(x: Expr, by: FactorRounding) -> Expr:
+    return cast(cast(x, by.dtype), F32) if by.operation is None else apply(by.operation, x)
 
 
 def contractions_of_f32(value: Expr, narrow: Set[Tensor] = frozenset()) -> list[Contraction[Expr, Var]]:

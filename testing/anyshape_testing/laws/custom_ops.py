@@ -23,7 +23,7 @@ from anyshape.custom_ops.calls import demand_comparable
 from anyshape.dtypes import DType, from_numpy
 from anyshape.errors import AnyshapeError, UnsupportedError
 from anyshape.properties import Example
-from anyshape.vm.compiling.plans import undetermined
+from anyshape.vm.compiling.refusals import undetermined
 from anyshape.vm.export import export_target
 from anyshape.vm.export.interface import interface
 from anyshape_testing.calls.call import Call

@@ -11,11 +11,19 @@ from numpy.typing import NDArray
 
 from anyshape.dims import Size
 from anyshape.dtypes import BF16, F16
-from anyshape.kernel_model.contractions import Contraction, as_stored, contraction_of, rounded_to, unrounded
+from anyshape.kernel_model.contractions import (
+    FACTOR_ROUNDINGS,
+    Contraction,
+    as_stored,
+    contraction_of,
+    rounded_to,
+    unrounded,
+)
 from anyshape.lower.gemm import Pairs
 from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Reduction, walk
 from anyshape.lower.ir.terms import NODES
 from anyshape.lower.llvm import types
+from anyshape.precision import Narrow
 
 _NARROW = {BF16: types.BF16, F16: types.F16}
 """Dtypes that factors are rounded to, as LLVM has them"""
@@ -41,6 +49,12 @@ def words_of(r: Reduction) -> Pairs | None:
         return None
     plain = (unrounded(NODES, x) for x in (a, b))
     return Pairs(_NARROW[dtype]) if all(as_stored(NODES, x) is x for x in plain) else None
+
+
+def words_of_precision(precision: Narrow) -> Pairs | None:
+    """The words that contractions multiply where a precision rounds factors that are f32 in memory; None if these are no words then."""
+    rounding = FACTOR_ROUNDINGS[precision]
+    return None if rounding.operation is None else Pairs(_NARROW[rounding.dtype])
 
 
 def factors_of(r: Reduction) -> tuple[DagNode, DagNode]:

@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args, get_type_hints
 
 from anyshape.errors import ArgumentError
-from anyshape.precision import PRECISIONS, Precision, Within
+from anyshape.precision import NARROW, PRECISIONS, Narrow, Precision, Within
 from anyshape.public import fits, short, spell
 from anyshape.vm.native import MOST_THREADS
 from anyshape.vm.run.memory_budget import byte_count
@@ -61,6 +61,11 @@ class Options:
     exact_nodes: tuple[str, ...] = ()
     recorder: Recorder | None = None
     dims: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def narrow(self) -> Narrow | None:
+        """The precision, if it rounds factors."""
+        return next((p for p in NARROW if p == self.precision), None)
 
     def show(self, stage: str, title: str, text: object) -> None:
         """Prints a stage if asked for."""

@@ -1,4 +1,4 @@
-"""Plans: the pipeline from a function to something that runs, and the variants of a program.
+"""Plans: from a function to something that runs, and the variants of a program.
 
 In: a function. Out: a `Plan`. A function whose ranks are all known becomes a `ProgramPlan`: a *main* program that assumes entry
 dims to be at least 1, but for those that are 0 in usual calls (`graph.retype`), and a *general* one for calls with another empty dim,
@@ -8,7 +8,6 @@ compiled when first needed. Any other is continued at run time (`continuation`).
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
@@ -16,30 +15,23 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
-from anyshape.dims import Dim
-from anyshape.dtypes import F32
-from anyshape.errors import AnyshapeError, ShapeError, UnsupportedError
+from anyshape.errors import AnyshapeError, UnsupportedError
 from anyshape.graph.callee import Callee, callees_of
 from anyshape.graph.function import Function
-from anyshape.graph.joining import unlike_ranks
-from anyshape.graph.retype import retype
-from anyshape.graph.value import Node
 from anyshape.logs import COMPILE
 from anyshape.passes.factors import bytes_of_factors
 from anyshape.passes.steps import Schedule
-from anyshape.precision import CHUNKED, NARROW, Narrow
-from anyshape.types import FunctionType, ListType, TensorType
-from anyshape.vm.compiling.executors import expect_results, make_executor
+from anyshape.types import ListType, TensorType
+from anyshape.vm.compiling.executors import make_executor
 from anyshape.vm.compiling.generate import generate, generate_function
 from anyshape.vm.compiling.kernels import KernelMaker, NativeKernels, kernel_maker, target_called
 from anyshape.vm.compiling.options import Options
-from anyshape.vm.compiling.unfused import one_step_per_node
+from anyshape.vm.compiling.refusals import refuse_dynamic, refuse_functions, undetermined, unlike_or_open
+from anyshape.vm.compiling.scheduling import Scheduling
 from anyshape.vm.native import usable_threads
 from anyshape.vm.program.blocks import array_type, pack, result_dtypes, unpack
 from anyshape.vm.program.disassemble import disassemble
 from anyshape.vm.program.table import Program
-from anyshape.vm.report.causes import Causes, named
-from anyshape.vm.report.schedule_text import spell_schedule
 from anyshape.vm.report.summary import Report
 from anyshape.vm.run.arena import ContextPool
 
@@ -121,10 +113,10 @@ class Compiler:
     def plan(self, f: Function, low: int = 1) -> Plan:
         """Compiles a function. Entry symbols are assumed to be at least `low`; a function that is right for empty dims alone assumes
         nothing."""
-        _refuse_functions(f)
+        refuse_functions(f)
         with self.lock, self._packing() as packing:
             expect(packing, bytes_of_factors(f), self.options)
-            optimised, assumed = self._typed(f, low)
+            optimised, assumed = self._scheduling.typed(f, low)
             if not self.report.nodes:
                 self.report.count_variants(f, optimised)
             if self.options.executor == "graph":
@@ -133,7 +125,7 @@ class Compiler:
                 from anyshape.vm.compiling.continuation import Continued
 
                 if assumed:
-                    optimised = self._optimise(f)
+                    optimised = self._scheduling.optimised(f)
                 return Continued(self, optimised)
             self.options.show("graph", f.name, optimised)
             program = self._program(optimised, assumed)
@@ -144,38 +136,29 @@ class Compiler:
     def program(self, f: Function, low: int = 1) -> tuple[Program, bool]:
         """Compiles a function whose ranks are known; its program, and whether that assumes anything, so that calls with an empty dim may
         need the one for `low=0`. Raises UnsupportedError where a rank is known at run time only."""
-        _refuse_functions(f)
+        refuse_functions(f)
         with self.lock, self._packing():
-            optimised, assumed = self._typed(f, low)
+            optimised, assumed = self._scheduling.typed(f, low)
             if self.options.executor == "graph":
                 refuse_dynamic(optimised)
             if undetermined(optimised):
-                open_nodes = unlike_ranks(optimised.nodes) or ", ".join(named(n) for n in optimised.nodes if n.is_open)
-                ranks = open_nodes or ", ".join(f"input {p.name}" for p in optimised.params if p.type.shape is None)
+                ranks = unlike_or_open(optimised.nodes) or ", ".join(
+                    f"input {p.name}" for p in optimised.params if p.type.shape is None
+                )
                 raise UnsupportedError(f"{f.name}: the rank of a value is known at run time only, by {ranks}")
             return self._program(optimised, assumed), bool(assumed)
 
     def described(self, f: Function) -> Described:
         """Schedules a function and generates its programs, for people: nothing of a compile is changed."""
         with self.lock, self._packing():
-            optimised, assumed = self._typed(f, 1)
+            optimised, assumed = self._scheduling.typed(f, 1)
             if undetermined(optimised):
                 return Described(optimised)
             return Described(optimised, tuple(self._generated(optimised, assumed, noted=True)))
 
-    def _typed(self, f: Function, low: int) -> tuple[Function, frozenset[Dim]]:
-        """Optimises a function for entry symbols of at least `low`; the symbols of which that is assumed. A function that is right for
-        empty dims alone assumes nothing."""
-        try:
-            with self.report.phase("optimise"):
-                typed, assumed = retype(f, low)
-                if self.target is None:
-                    expect_results([v.type for v in typed.results], self.options)  # beside what follows
-                return self._optimise(typed), assumed
-        except ShapeError:
-            if low == 0:
-                raise
-            return self._typed(f, 0)
+    @property
+    def _scheduling(self) -> Scheduling:
+        return Scheduling(self.options, self.report, self.compute, target=self.target)
 
     @contextmanager
     def _packing(self) -> Iterator[BackgroundPacking]:
@@ -184,36 +167,6 @@ class Compiler:
             return
         with packed_beside(self.report) as own:
             yield own
-
-    def _optimise(self, f: Function) -> Function:
-        """Optimises a function, with branches for what called functions decide anew in each call."""
-        from anyshape.passes import optimise
-        from anyshape.passes.branch_specialisation import in_branches
-
-        optimised = self._with_algorithms(optimise(f, self.compute))
-        if any(undetermined(c.defined()) for c in callees_of([optimised])):
-            optimised = optimise(in_branches(optimised), self.compute)
-        return optimised
-
-    def _with_algorithms(self, f: Function) -> Function:
-        """An optimised function with algorithms in place of ops that have some."""
-        if self.options.kernels != "native" or not any(n.op.algorithms for n in f.nodes):
-            return f
-        from anyshape.lower.llvm.target_probe import multiply_adds
-        from anyshape.lower.multiply_adds import products_of_lane
-        from anyshape.passes import optimise
-        from anyshape.passes.algorithms import Vectors, by_size
-
-        target = self._target()
-        products = products_of_lane(self.options.precision, target)
-        if not products:
-            return f
-        lanes, each_cycle = target.lanes(F32.itemsize), multiply_adds(target) * products
-        vectors = Vectors(lanes, each_cycle, target.l2_bytes, target.last_cache_holds)
-        return by_size(f, lambda g, chosen: optimise(g, self.compute, chosen), vectors, self.options.growth)
-
-    def _target(self) -> Target:
-        return self.target or target_called(self.options.target)
 
     def _program(self, f: Function, assumed: frozenset[Any]) -> Program:
         """Generates the program of a function; its constants have their elements once the packing is over."""
@@ -236,55 +189,13 @@ class Compiler:
         maker = (
             kernel_maker(options, report) if self.target is None else NativeKernels(report, self.target, loads=False)
         )
-        schedule = self._schedule(f)
+        schedule = self._scheduling.schedule(f)
         noted = noted or options.recorder is not None or self.target is not None
         with report.phase("generate"):
             program = generate(schedule, maker, assumed, functions, noted)
         generated = [(schedule, program), *(self._function(c, functions, maker, noted) for c in functions)]
         report.compiled(maker.count)
         return generated
-
-    def _schedule(self, f: Function) -> Schedule:
-        with self.report.phase("fuse"):
-            schedule: Schedule = fused(f) if self.options.fuse else one_step_per_node(f)
-            for precision in NARROW:
-                if self.options.precision == precision:
-                    schedule = self._narrowed(schedule, precision)
-            if self.options.fuse and self.options.kernels == "native" and self._target().reads_narrow_constants:
-                schedule = with_narrow(schedule)
-        if "schedule" in self.options.dump:
-            self.options.show("schedule", f.name, spell_schedule(schedule))
-        self.report.steps += len(schedule.steps)
-        return schedule
-
-    def _narrowed(self, schedule: Schedule, precision: Narrow) -> Schedule:
-        """The schedule of which contractions multiply rounded factors; the report names the nodes of the first program that have one."""
-        from anyshape.passes.narrowing import narrowed
-
-        names = _NodeNames()
-        kept: list[str] = []
-
-        def is_kept(node: Node) -> bool:
-            if names.of(node) not in self.options.exact_nodes:
-                return False
-            kept.append(names.of(node))
-            return True
-
-        schedule, nodes = narrowed(schedule, precision, is_kept)
-        if not self.report.programs:
-            self.report.sums = self._sums(precision)
-            self.report.narrowed += map(names.of, nodes)
-            self.report.kept_exact += kept
-        return schedule
-
-    def _sums(self, precision: Narrow) -> str:
-        """Words for the numbers in which narrowed contractions add up."""
-        native = self.options.kernels == "native"
-        if precision == CHUNKED and native and self._target().halves:
-            from anyshape.lower.gemm.pairs import CHUNK_OF_F16
-
-            return f"of {2 * CHUNK_OF_F16} products in f16, and of these in f32"
-        return "in f32"
 
     def _function(
         self, callee: Callee, functions: Mapping[Callee, int], maker: KernelMaker, noted: bool
@@ -294,31 +205,15 @@ class Compiler:
         if undetermined(f):
             from anyshape.passes.unlike_ranks import in_called
 
-            f = self._optimise(in_called(f))
+            f = self._scheduling.optimised(in_called(f))
         if undetermined(f):
-            inner = unlike_ranks(f.nodes) or ", ".join(named(n) for n in f.nodes if n.is_open)
             raise UnsupportedError(
-                f"{callee.name}: {inner} depends on values known only at run time; make them constant, such as the axes of a squeeze"
+                f"{callee.name}: {unlike_or_open(f.nodes)} depends on values known only at run time; make them constant, such as the axes "
+                "of a squeeze"
             )
-        schedule = self._schedule(f)
+        schedule = self._scheduling.schedule(f)
         with self.report.phase("generate"):
             return schedule, generate_function(schedule, maker, functions, callee.name, noted)
-
-
-class _NodeNames:
-    """Names for nodes, which tell those apart that a model names alike: by a number behind the name, in the order in which they are asked
-    for."""
-
-    def __init__(self) -> None:
-        self._names: dict[Node, str] = {}
-        self._used: Counter[str] = Counter()
-
-    def of(self, node: Node) -> str:
-        if node not in self._names:
-            name = named(node)
-            self._used[name] += 1
-            self._names[node] = name if self._used[name] == 1 else f"{name} #{self._used[name]}"
-        return self._names[node]
 
 
 @contextmanager
@@ -338,54 +233,6 @@ def expect(packing: BackgroundPacking, size: int, options: Options) -> None:
 
     if options.kernels != "interpret":
         packing.expect(size, lambda: toucher(target_called(options.target)))
-
-
-def _refuse_functions(f: Function) -> None:
-    for what, v in (*(("an input", p) for p in f.params), *(("a result", r) for r in f.results)):
-        if isinstance(v.type, FunctionType):
-            raise UnsupportedError(f"{f.name}: a function cannot be {what} of a program: {v.type}")
-
-
-def fused(f: Function) -> Any:
-    from anyshape.passes.fuse import fuse
-
-    return fuse(f)
-
-
-def with_narrow(schedule: Any) -> Any:
-    from anyshape.passes.narrow_factors import with_narrow_factors
-
-    return with_narrow_factors(schedule)
-
-
-def undetermined(f: Function) -> bool:
-    """Tests whether a value of a function has no known rank."""
-    return any(p.type.shape is None for p in f.params) or any(node.is_open for node in f.nodes)
-
-
-def refuse_dynamic(f: Function) -> None:
-    """Checks the promise of `executor="graph"` that all types are static. Raises UnsupportedError with all that are not, and why."""
-    dynamic = [f"input {p.name}: {p.type} is not static" for p in f.params if not p.type.is_static]
-    dynamic += _dynamic(f)
-    for callee in callees_of([f]):
-        dynamic += [f"{callee.name}: {line}" for line in _dynamic(callee.defined())]
-        if callee in callees_of([callee.defined()]):
-            dynamic.append(f"{callee.name}: how deep its calls are nested is known at run time")
-    if dynamic:
-        hint = "; dims={...} puts numbers in the place of named dims" if f.symbols() else ""
-        lines = "\n  ".join(dict.fromkeys(dynamic))
-        raise UnsupportedError(f'executor="graph" takes a fully static program only{hint}:\n  {lines}')
-
-
-def _dynamic(f: Function) -> list[str]:
-    """Lists what is not static in a function, and why."""
-    causes = Causes(f)
-    lines = [causes.of_node(n) for n in causes.nodes if n.op.variant == "dyn"]
-    values = [(n, v) for n in causes.nodes if n.op.variant != "dyn" for v in n.outputs]
-    lines += [f"{named(n)}: {causes.of_type(v)}" for n, v in values if not v.type.is_static]
-    lists = [n for n, v in values if isinstance(v.type, ListType)]
-    lists = [n for n in lists if not any(v is not None and isinstance(v.type, ListType) for v in n.inputs)] or lists
-    return lines + [f"{named(n)}: how many elements it comes to have is known at run time" for n in lists]
 
 
 class ProgramPlan:
