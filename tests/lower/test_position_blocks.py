@@ -34,10 +34,10 @@ def drawn(*shape: int) -> Any:
 
 
 def network(cell: str, direction: str, hidden: int, read: int = 12, lens: bool = False) -> Any:
-    gates, ways = GATES[cell] * hidden, 2 if direction == "bidirectional" else 1
+    gates, directions = GATES[cell] * hidden, 2 if direction == "bidirectional" else 1
     x = anyshape.input("x", f"f32[s, b, {read}]")
     lengths = [anyshape.input("lens", "i32[b]")] if lens else []
-    weights = drawn(ways, gates, read), drawn(ways, gates, hidden), drawn(ways, 2 * gates)
+    weights = drawn(directions, gates, read), drawn(directions, gates, hidden), drawn(directions, 2 * gates)
     results = getattr(ops, cell)(x, *weights, *lengths, direction=direction)
     return anyshape.function([x, *lengths], [*results][:2])
 

@@ -43,7 +43,7 @@ def read_by_steps(equations: Sequence[Equation]) -> dict[Tensor, int]:
 
 
 def block_products(equations: Sequence[Equation], constants: Collection[Tensor]) -> Set[Tensor]:
-    """Those of `read_by_steps` that are products of what lies in memory with a constant that all positions share."""
+    """The tensors of `read_by_steps` that are products of what lies in memory with a constant that all positions share."""
     by_target = {q.target: q for q in equations}
     return {t for t, axis in read_by_steps(equations).items() if _is_product(by_target[t], axis, constants)}
 
@@ -90,16 +90,16 @@ def _positions(
     assert isinstance(reader.form, RecurrenceStep)
     assert isinstance(of.form, RecurrenceStep)
     along = reader.form.along
-    found: set[tuple[int, Expr] | None] = set()
+    read: set[tuple[int, Expr] | None] = set()
     for e in (e for part in reader.expressions for e in walk(part) if isinstance(e, Read) and e.tensor is t):
         index = [_resolved(i, plain) for i in e.index]
         moving = [k for k, i in enumerate(index) if along in i.free]
         if e.outside is not None or len(moving) != 1 or not _is_linear(index[moving[0]]):
-            found.add(None)
+            read.add(None)
             continue
         renamed = {v: w for v, w in _alike(reader, of).items() if v in index[moving[0]].free}
-        found.add((moving[0], substitute(index[moving[0]], renamed)))
-    return found
+        read.add((moving[0], substitute(index[moving[0]], renamed)))
+    return read
 
 
 def _alike(q: Equation, of: Equation) -> dict[Var, Expr]:

@@ -37,7 +37,8 @@ LANES, COLUMNS = 32, 16
 IN_GROUP = 32
 """Channels of each group's results: of a product with fewer columns every step loads as many elements as it multiplies vectors."""
 APART = 1.5
-"""A sum saves a cycle for so many of its terms, if each lies in a plane of its own: in rows of images they are read across vectors."""
+"""A sum saves a cycle for so many of its terms, if each lies in a plane of its own: in rows of images they are read across vectors. Of 32
+channels at 8 x 8 places of four terms, 8,192 results take 6.1 us so, and 2.7 in rows of channels (Zen 5, `anyshape profile`)."""
 TAPS, ALIKE = 25, 6
 """A window whose lanes are channels saves a cycle for so many of its products (`benchmarks.layout_costs` too), with factors of each
 channel: more than one of 3 x 3 needs, since larger ones are as fast along rows; and with factors that are the same for all channels."""

@@ -64,6 +64,7 @@ class PositionBlock:
     at which steps read it."""
 
     tensor: Tensor
+    _: KW_ONLY
     axis: int
     first: dims.Dim
     most: dims.Dim

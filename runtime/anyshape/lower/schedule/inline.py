@@ -134,7 +134,7 @@ class _GroupInliner(InlinedValues):
         for q in equations:
             t, axis = q.target, axes[q.target]
             shape = tuple(most if k == axis else n for k, n in enumerate(t.shape))
-            self.blocks[t] = PositionBlock(Tensor(t.name, t.dtype, shape), axis, first, most)
+            self.blocks[t] = PositionBlock(Tensor(t.name, t.dtype, shape), axis=axis, first=first, most=most)
         return equations
 
     def choose(self, defined: Mapping[Tensor, list[Equation]], stepped: Set[Tensor]) -> list[Tensor]:
@@ -215,13 +215,13 @@ class _GroupInliner(InlinedValues):
         count, number, total = (dims.fresh(name) for name in ("count", "number", "total"))
         position = self.dag.variable(count)
         return StoresAhead(
-            position,
-            count,
-            number,
-            total,
-            blocks,
-            tuple(self.of_positions(q, Affine(((position, 1),))) for q in equations),
-            tuple(self.of_positions(q, Affine((), number)) for q in equations),
+            variable=position,
+            count=count,
+            number=number,
+            total=total,
+            blocks=blocks,
+            stores=tuple(self.of_positions(q, Affine(((position, 1),))) for q in equations),
+            of_one=tuple(self.of_positions(q, Affine((), number)) for q in equations),
         )
 
     def of_positions(self, q: Equation, position: Affine) -> Store:

@@ -40,7 +40,7 @@ class Positions:
     backward: bool
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class StoresAhead:
     """Stores of what steps read of blocks of positions, of each tensor one; `variable` counts the `count` positions of a block. `of_one`
     are those of one of these positions, which has the `number`; `total` stands for rows of all of them."""
@@ -81,7 +81,7 @@ class RowForm:
     several: RowForm | None = None
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class BlockForm:
     """What is computed for a block of `count` positions from `first` on, ahead of the steps that read it: `whole`, for all rows, or
     `of_rows` where a block of some rows has all positions for itself, of which there are `total` at the positions of a block. `at` is the
@@ -123,6 +123,7 @@ class StepForm:
 
     steps: tuple[PhaseStep, ...]
     around: tuple[LoopVar, ...]
+    _: KW_ONLY
     where: DagNode | None = None
     otherwise: tuple[PhaseStep, ...] = ()
     rows: BlockOfRows | None = None
@@ -193,13 +194,13 @@ def plan_recurrence(
             steps, otherwise, *in_rows = shared.phases
             gathered = [_gathered(dag, cycle.ahead, p) for phases in in_rows for p in phases]
             ahead = _ahead(dag, cycle, (), constants, tuple(p for p in gathered if p is not None))
-            form = StepForm(steps, (), where, otherwise, shared.rows, ahead)
+            form = StepForm(steps, (), where=where, otherwise=otherwise, rows=shared.rows, ahead=ahead)
             return Recurrence(cycle.positions, form, (*cycle.temporaries, *phases.temporaries))
     phases = _Phases.of(dag, stages, where, constants)
     if any(isinstance(p, Product) and not _is_around(p, around) for p in phases.steps):
         around = ()
     steps, otherwise = (tuple(_inside(p, around) for p in ps) for ps in (phases.steps, phases.otherwise))
-    form = StepForm(steps, around, where, otherwise, None, _ahead(dag, cycle, around, constants))
+    form = StepForm(steps, around, where=where, otherwise=otherwise, ahead=_ahead(dag, cycle, around, constants))
     return Recurrence(cycle.positions, form, (*cycle.temporaries, *phases.temporaries))
 
 

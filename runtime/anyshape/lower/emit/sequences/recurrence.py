@@ -52,7 +52,7 @@ def emit_recurrence(ctx: KernelContext, r: Recurrence, written: frozenset[Tensor
 
 def _steps(ctx: KernelContext, r: Recurrence, form: StepForm, written: frozenset[Tensor], emit: Emit) -> None:
     with _placed(ctx, form.ahead):
-        steps = _Steps(ctx, form, shared_steps(ctx, r, written, emit), written, emit)
+        steps = _StepPhases(ctx, form, shared_steps(ctx, r, written, emit), written, emit)
         with ctx.parts.undivided(), _positions_in_blocks(ctx, r.positions, form.ahead, steps.ahead):
             steps.of_position()
 
@@ -73,7 +73,7 @@ def _placed(ctx: KernelContext, ahead: BlockForm | None) -> Iterator[None]:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Steps:
+class _StepPhases:
     """The steps of a recurrence; those of `shared` may be shared out."""
 
     ctx: KernelContext

@@ -140,11 +140,13 @@ class _PlaneResults:
         rows."""
         columns, taps = self.staged.moving[-1].tap.extent, self.taps[:count]
         assert isinstance(columns, int)
-        turns = [list(tap) for c in range(columns) for tap in zip(*(row[c::columns] for row in taps), strict=True)]
-        if self.halved and copies == 1 and count % 2 == 0 and products_of(self.ctx, turns[0][0], 0):
-            return [[total] for total in _of_joined_rows(self.ctx, turns)]
-        totals = [[_start(self.ctx, turns[0][0])] * copies for _ in taps]
-        for tap in turns:
+        taps_of_rows = [
+            list(tap) for c in range(columns) for tap in zip(*(row[c::columns] for row in taps), strict=True)
+        ]
+        if self.halved and copies == 1 and count % 2 == 0 and products_of(self.ctx, taps_of_rows[0][0], 0):
+            return [[total] for total in _of_joined_rows(self.ctx, taps_of_rows)]
+        totals = [[_start(self.ctx, taps_of_rows[0][0])] * copies for _ in taps]
+        for tap in taps_of_rows:
             totals = [[accumulate(self.ctx, of, v, k) for k, v in enumerate(row)] for of, row in zip(tap, totals)]
         return totals
 
@@ -162,18 +164,18 @@ def _start(ctx: KernelContext, r: Reduction) -> Val:
     return ctx.f.splat(elementwise.literal(r.dtype, neutral(r.kind, r.dtype)), ctx.values.lanes_of(True))
 
 
-def _of_joined_rows(ctx: KernelContext, turns: Sequence[Sequence[Reduction]]) -> list[Val]:
-    """The sums of products of rows of half a vector each, by turns in which each row adds up the same tap. A row and the one half of them
+def _of_joined_rows(ctx: KernelContext, taps_of_rows: Sequence[Sequence[Reduction]]) -> list[Val]:
+    """The sums of products of rows of half a vector each: all rows add up a tap, then the next one. A row and the one that is half of them
     further on are the halves of one vector; each such pair of rows has two sums, added up in the end, so that a multiply-add does not
     wait for the one before it."""
-    f, lanes, half = ctx.f, ctx.values.lanes_of(True), len(turns[0]) // 2
-    start = _start(ctx, turns[0][0])
+    f, lanes, half = ctx.f, ctx.values.lanes_of(True), len(taps_of_rows[0]) // 2
+    start = _start(ctx, taps_of_rows[0][0])
     sums = [[_joined(f, start, start, lanes)] * half for _ in range(2)]
-    for k, tap in enumerate(turns):
+    for k, tap in enumerate(taps_of_rows):
         for row, (upper, lower) in enumerate(zip(tap, tap[half:], strict=False)):
             pairs = zip(*(products_of(ctx, r, 0) for r in (upper, lower)), strict=True)
-            for (negative, factors), (_, others) in pairs:
-                both = zip(factors, others, strict=True)
+            for (negative, factors), (_, further) in pairs:
+                both = zip(factors, further, strict=True)
                 x, y = (_joined(f, ctx.values.of(a, 0), ctx.values.of(b, 0), lanes) for a, b in both)
                 sums[k % 2][row] = f.fma(f.neg(x) if negative else x, y, sums[k % 2][row])
     totals = [f.add(a, b) for a, b in zip(*sums, strict=True)]
@@ -182,11 +184,9 @@ def _of_joined_rows(ctx: KernelContext, turns: Sequence[Sequence[Reduction]]) ->
 
 def _joined(f: FunctionBuilder, a: Val, b: Val, lanes: int) -> Val:
     """One vector of the lanes of two, or of one number."""
-    return (
-        f.splat(a, 2 * lanes)
-        if a == b and not a.type.lanes
-        else f.shuffle(f.splat(a, lanes), f.splat(b, lanes), range(2 * lanes))
-    )
+    if a == b and not a.type.lanes:
+        return f.splat(a, 2 * lanes)
+    return f.shuffle(f.splat(a, lanes), f.splat(b, lanes), range(2 * lanes))
 
 
 def over_planes(ctx: KernelContext, variables: Sequence[LoopVar], body: Callable[[], None]) -> None:
