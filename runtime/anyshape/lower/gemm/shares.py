@@ -16,7 +16,8 @@ from .spec import Packed, Strided
 UNEVEN = 16
 """Batches are uneven where the largest share of them is more than a part of so many larger than it would be."""
 READING = 4
-"""Reading a row of A costs a part as much as so many of its products: where columns are shared out, every part reads all rows."""
+"""Reading a row of A costs a part as much as so many of its products: where columns are shared out, every part reads all rows. So does
+reading a column of a B that is no panels, where rows are."""
 
 
 def ranges_of_part(ctx: ContractionContext, count: Val, part: Val, nparts: Val) -> tuple[Val, Val, Val, Val, Val, Val]:
@@ -89,7 +90,8 @@ def _is_even(ctx: ContractionContext, nparts: Val) -> Val:
         return f.binary("udiv", f.sub(f.add(count, nparts), 1), nparts)
 
     of_columns = f.mul(ctx.m, f.add(f.mul(most(f.ceil_div(ctx.n, width)), width), READING))
-    return f.compare("le", f.mul(most(ctx.m), ctx.n), of_columns)
+    rows = f.add(most(ctx.m), READING) if isinstance(ctx.spec.b, Strided) else most(ctx.m)
+    return f.compare("le", f.mul(rows, ctx.n), of_columns)
 
 
 def split_rows(ctx: ContractionContext, m0: Val, m1: Val) -> BlockRows:
