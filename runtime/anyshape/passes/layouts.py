@@ -310,9 +310,11 @@ def _counts_in(i: Expr, least: int) -> bool:
 
 
 def _is_at(i: Expr, v: Var) -> bool:
-    """Whether an index is a variable, or that plus one of a single value: the channel of a group that has no other."""
+    """Whether an index is a variable, or that plus what has variables of a single value: the channel of a group that has no other."""
     if isinstance(i, Apply) and i.op == "add":
-        return any(a is v for a in i.args) and all(a is v or (isinstance(a, Var) and a.extent == 1) for a in i.args)
+        return any(a is v for a in i.args) and all(
+            a is v or (a.free and all(w.extent == 1 for w in a.free)) for a in i.args
+        )
     return i is v
 
 

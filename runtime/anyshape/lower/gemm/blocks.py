@@ -147,18 +147,22 @@ def prefetch_of_rows(
     panels: Panels,
     block: Block,
     iteration: BlockIteration,
+    streams: bool,
     a: Val,
     step: Val,
     k: Val,
     of_b: tuple[Val, Val],
 ) -> tuple[Val, Val]:
     """Computes from where and how much in a step of k a tile prefetches: B, or, where rows of A are read in place, one behind the other,
-    the rows of the next tile: with the first columns, and with all where B lies in place, too. `step`: bytes of the tile's own rows, which
-    begin at `a`, for a step of k."""
-    if block.in_place is None:
-        return of_b
-    reads = f.compare("eq", iteration.first, panels.first)
+    the rows of the next tile: where B lies in place, and with the first columns where A `streams`. `step`: bytes of the tile's own rows,
+    which begin at `a`, for a step of k."""
+    reads = None
+    if streams:
+        several = f.compare("gt", f.sub(block.end, block.first), 1)
+        reads = f.and_(several, f.compare("eq", iteration.first, panels.first))
     if panels.in_place is not None:
-        reads = f.or_(reads, panels.in_place)
+        reads = panels.in_place if reads is None else f.or_(reads, panels.in_place)
+    if block.in_place is None or reads is None:
+        return of_b
     follow = f.and_(f.and_(reads, block.in_place), f.compare("eq", block.row_step, k))
     return f.select(follow, f.gep(a, f.mul(step, k), I8), of_b[0]), f.select(follow, step, of_b[1])

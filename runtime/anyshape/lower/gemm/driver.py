@@ -262,7 +262,9 @@ class _Driver:
         following = f.gep(iteration.following, offset, self.context.b_type)
         soon = prefetch_start(f, self.tiles, block, iteration, index, b, following, self.context.k)
         step = f.mul(height, element.bytes)
-        soon, share = prefetch_of_rows(f, panels, block, iteration, a, step, self.context.k, (soon, iteration.share))
+        soon, share = prefetch_of_rows(
+            f, panels, block, iteration, spec.streams_a, a, step, self.context.k, (soon, iteration.share)
+        )
         table, b, soon = called(f, of, block, iteration, index, offset, b, soon)
         kernel = f.load(table, PTR, f.add(iteration.kind, height))
         steps = (

@@ -115,6 +115,8 @@ class Product:
     ahead: tuple[Store, ...] = ()
     """What every part computes for itself before: sums of operands."""
     known: tuple[ConstantSums, ...] = ()
+    streams: bool = False
+    """Whether rows come from memory a block at a time, and columns are a constant that a cache keeps."""
 
     @property
     def codes(self) -> Codes | None:

@@ -101,13 +101,16 @@ class BlockForm:
     of_rows: tuple[PhaseStep, ...] = ()
 
     def length(self, target: Target) -> Size:
-        """Positions of a block: enough rows for products of them to be efficient, and as many as fit an eighth of the second cache."""
+        """Positions of a block: enough rows for products of them to be efficient, and as many as fit an eighth of the second cache, or less
+        than twice as many, so that no block is a short one."""
         if self.at is None:
             return self.positions
-        return dims.minimum(self.positions, (self.rows + self.most_rows(target) - 1) // self.rows)
+        least = (self.rows + self.least_rows(target) - 1) // self.rows
+        blocks = dims.maximum(self.positions // least, 1)
+        return (self.positions + blocks - 1) // blocks
 
-    def most_rows(self, target: Target) -> Size:
-        """Rows of a block of more positions than one, about."""
+    def least_rows(self, target: Target) -> Size:
+        """Rows of a block, at least, where there are as many."""
         return dims.maximum(LEAST_ROWS, target.l2_bytes // 8 // self.row_bytes)
 
     @property
@@ -290,7 +293,7 @@ def _ahead(
         rows=rows,
         row_bytes=row_bytes,
         at=at,
-        whole=tuple(_inside(p, inside) for p in items),
+        whole=tuple(_inside(replace(p, streams=True) if isinstance(p, Product) else p, inside) for p in items),
         of_rows=of_rows,
     )
 

@@ -34,7 +34,7 @@ def shared_products(r: Recurrence, lanes: int, target: Target) -> dict[Product, 
         shared |= {
             p: substitute(n, {ahead.count: ahead.length(target)})
             for p, n in of_block.items()
-            if _is_worth_it(substitute(n, {ahead.count: ahead.most_rows(target)}))
+            if _is_worth_it(substitute(n, {ahead.count: ahead.least_rows(target)}))
         }
     return shared
 

@@ -278,6 +278,7 @@ class _ProductEmission:
             c=to,
             epilogue=None if direct else self.epilogue.columns,
             batch=batch,
+            streams_a=p.streams,
             all_rows=None if self.block is None else size(self.block.rows),
             segments=self.epilogue.segments if self.merges else None,
             a_stored=self.a_type,
