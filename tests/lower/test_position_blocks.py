@@ -78,12 +78,16 @@ def test_positions_in_an_order_of_the_data_are_computed_before() -> None:
             np.testing.assert_allclose(got, expected, rtol=0, atol=2e-6)
 
 
+LARGEST = Tensor("largest", F32, (T, B))
+
+
 def recurrence(at: Any, ahead: Any = None) -> tuple[Equations, Tensor, Tensor, Tensor]:
     """y[s, n] from y[s - 1] and z[at(s), n], with z a product of x and weights."""
     x, w, y = Tensor("x", F32, (T, B, 5)), Tensor("w", F32, (5, 7)), Tensor("y", F32, (T + 1, B, 7))
     r, z, eqs = Tensor("r", F32, (7, 7)), Tensor("z", F32, (T, B, 7)), Equations("recurrence", {}, {})
     s, n, j = eqs.index("s", T), eqs.index("n", B), eqs.index("j", 7)
     eqs.define(z[s, n, j], reduce_("sum", [5], lambda k: x[s, n, k] * w[k, j]) if ahead is None else ahead(x, s, n, j))
+    eqs.define(LARGEST[s, n], reduce_("max", [5], lambda k: x[s, n, k]))
     eqs.define(y[0, n, j], cast(0, F32))
     before = reduce_("sum", [7], lambda k: y[s, n, k] * r[k, j])
     eqs.step(y[s + 1, n, j], tanh(at(z, s, n, j) + before), s)
@@ -132,6 +136,17 @@ def test_rows_that_are_not_a_steps_own_are_computed_by_each_part() -> None:
     (whole,), (gathered,) = recurrent.ahead.whole, recurrent.ahead.of_rows
     assert isinstance(whole, Product) and isinstance(whole.a, InMemory)
     assert isinstance(gathered, Product) and isinstance(gathered.a, GatheredRows)
+
+
+def test_what_is_more_than_products_is_computed_whole_by_each_part() -> None:
+    """A product, and the largest element of each row: a thread that has some rows computes all of both."""
+    eqs, _, w, z = recurrence(lambda z, s, n, j: z[s, n, j] + LARGEST[s, n])
+    assert set(read_by_steps(eqs.equations)) == {z, LARGEST}
+    group = group_of(eqs, w)
+    (recurrent,) = [p for p in schedule_group(group).phases if isinstance(p, Recurrence)]
+    assert recurrent.ahead is not None and len(recurrent.ahead.whole) == 2 and not recurrent.ahead.of_rows
+    r = next(t for t in group.inputs if t.name == "r")
+    check(group, [{T: 70, B: b} for b in (1, 2, 5)], fixed={**group.constants, r: drawn(7, 7)})
 
 
 def test_what_no_constant_is_multiplied_with_is_computed_before() -> None:

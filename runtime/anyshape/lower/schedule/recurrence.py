@@ -26,7 +26,7 @@ from anyshape.lower.ir.inline_values import PositionBlock
 from anyshape.lower.ir.stores import Store, below
 from anyshape.lower.schedule.blocked import BlockOfRows, share_rows
 from anyshape.lower.schedule.contraction import split_phases
-from anyshape.lower.schedule.products import GatheredRows, InMemory, PhaseStep, Product, Unplanned
+from anyshape.lower.schedule.products import GatheredRows, PhaseStep, Product, Unplanned
 from anyshape.lower.schedule.tree import plan
 from anyshape.lower.target import Target
 
@@ -195,8 +195,7 @@ def plan_recurrence(
         shared = share_rows(dag, lists, rows)
         if shared is not None:
             steps, otherwise, *in_rows = shared.phases
-            gathered = [_gathered(dag, cycle.ahead, p) for phases in in_rows for p in phases]
-            ahead = _ahead(dag, cycle, (), constants, tuple(p for p in gathered if p is not None))
+            ahead = _ahead(dag, cycle, (), constants, _gathered(dag, cycle.ahead, [p for ps in in_rows for p in ps]))
             form = StepForm(steps, (), where=where, otherwise=otherwise, rows=shared.rows, ahead=ahead)
             return Recurrence(cycle.positions, form, (*cycle.temporaries, *phases.temporaries))
     phases = _Phases.of(dag, stages, where, constants)
@@ -226,13 +225,18 @@ def _of_rows(
     return [[p for c in parts for p in c.items]] if not any(c.temporaries for c in parts) else []
 
 
-def _gathered(dag: Dag, ahead: StoresAhead | None, p: PhaseStep) -> PhaseStep | None:
-    """A product for one position as one for all of a block, whose rows are gathered of all positions."""
-    if ahead is None or not isinstance(p, Product) or not isinstance(p.a, InMemory) or not isinstance(p.b, InMemory):
-        return None
+def _gathered(dag: Dag, ahead: StoresAhead | None, phases: Sequence[PhaseStep]) -> tuple[PhaseStep, ...]:
+    """Products for one position as products of all of a block, whose rows are gathered of all positions; none unless all phases are
+    products."""
+    products = [p for p in phases if isinstance(p, Product) and p.is_in_memory]
+    if ahead is None or len(products) < len(phases):
+        return ()
+    return tuple(_over_block(dag, ahead, p) for p in products)
+
+
+def _over_block(dag: Dag, ahead: StoresAhead, p: Product) -> Product:
     rebuild = _AllPositions(dag, ahead.number, ahead.variable)
-    a, b = rebuild.access(p.a.access), rebuild.access(p.b.access)
-    factors = dag.load(a), dag.load(b)
+    factors = [dag.load(rebuild.access(a)) for a in p.accesses]
     rebuild.memo[p.sum] = total = dag.red("sum", (p.k,), dag.op("mul", p.sum.dtype, *factors), p.sum.dtype)
     stores = tuple(rebuild.store(s) for s in p.stores)
     rows = GatheredRows(factors[0], (p.k,), (ahead.variable, p.m))
