@@ -42,7 +42,8 @@ from anyshape.lower.ir.padded import conjuncts
 from anyshape.lower.ir.procedure import LoweredProcedure, lower_program
 from anyshape.lower.ir.stores import Demanded, DemandedPart, Ordered, Store
 from anyshape.lower.kernel import Group, KernelError
-from anyshape.lower.schedule.recurrence import CycleStores, Positions, StoresAhead
+from anyshape.lower.schedule.blocks_ahead import StoresAhead
+from anyshape.lower.schedule.recurrence import CycleStores, Positions
 
 
 @dataclass(kw_only=True)

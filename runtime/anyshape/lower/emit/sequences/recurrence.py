@@ -21,8 +21,9 @@ from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.values.levels import Iteration
 from anyshape.lower.ir.dag import Affine, Load
 from anyshape.lower.llvm.types import I1, I64, Val, const
+from anyshape.lower.schedule.blocks_ahead import BlockForm
 from anyshape.lower.schedule.products import PhaseStep, Product
-from anyshape.lower.schedule.recurrence import BlockForm, Positions, Recurrence, RowForm, StepForm
+from anyshape.lower.schedule.recurrence import Positions, Recurrence, RowForm, StepForm
 
 LIGHT_CYCLES = 20
 """Most cycles of a row's step with which memory decides: half of the registers then carry a row, whose parts lie in memory side by side."""

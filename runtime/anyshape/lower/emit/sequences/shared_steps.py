@@ -24,8 +24,9 @@ from anyshape.lower.llvm.builder import KERNEL_ARGS
 from anyshape.lower.llvm.polling import SharedPool
 from anyshape.lower.llvm.types import I8, I32, I64, PTR, Val, const
 from anyshape.lower.schedule.blocked import BlockOfRows
+from anyshape.lower.schedule.blocks_ahead import BlockForm
 from anyshape.lower.schedule.products import PhaseStep, Product
-from anyshape.lower.schedule.recurrence import BlockForm, Recurrence
+from anyshape.lower.schedule.recurrence import Recurrence
 from anyshape.lower.schedule.shared_steps import FEW_ROWS, shared_products
 
 Emit = Callable[[KernelContext, PhaseStep, OfBlock | None], None]
