@@ -8,7 +8,7 @@ from .codes import SIGN, Codes, Side, add_dot, digits, multiply_add_words, ones,
 from .driver import emit_contraction
 from .library import ELEMENTS, packer_of, resolve, toucher
 from .packing import prepack_b, prepacked_elements
-from .pairs import Pairs, pair_words
+from .pairs import Pairs, narrow_pair, pair_words
 from .panels import emit_panels, emit_prepack, emit_word_panels
 from .spec import (
     Batch,
@@ -35,6 +35,6 @@ __all__ = [
     "ELEMENTS", "SIGN", "Batch", "Codes", "ContractionSpec", "Destination", "Epilogue", "Gathered", "Masks", "OperandWords",
     "Packed", "Packer", "Pairs", "Prepacked", "RowBody", "RowsDone", "Side", "Strided", "TapRows", "Tile", "Tiles", "WindowDim",
     "add_dot", "by_matrix_tiles", "collected", "digits", "emit_contraction", "emit_panels", "emit_prepack", "emit_word_panels",
-    "multiply_add_words", "ones", "packer_of", "pair_words", "panel_bytes", "panel_steps", "per_word", "prepack_b",
+    "multiply_add_words", "narrow_pair", "ones", "packer_of", "pair_words", "panel_bytes", "panel_steps", "per_word", "prepack_b",
     "prepacked_elements", "resolve", "scratch_bytes", "tap_scratch_bytes", "tiles_for", "toucher", "words_of"
 ]  # fmt: skip

@@ -88,7 +88,7 @@ def _emit_kernel(module: Module, name: str, rows: int, columns: int, product: st
         b_next, soon_next = f.mul(b_bytes, WORDS), f.mul(soon_step, WORDS)
         with f.for_range(0, k, WORDS, carried=[a, b, soon]) as loop:
             a_now, b_now, soon_now = loop.carried
-            with f.for_range(0, soon_next, ROW_BYTES) as lines:
+            with f.for_range(0, soon_next, 2 * ROW_BYTES) as lines:
                 f.prefetch(f.gep(soon_now, lines.index, I8), to_write=False, into=2)
             for at in range(columns):
                 matrix_tiles.load(f, _B + at, f.gep(b_now, at * WORDS, I32), b_bytes)

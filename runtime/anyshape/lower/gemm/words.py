@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ..llvm.types import Type
 from ..target import Target
+from .background_packing import zeros
 from .matrix_tiles import TileNames, whole_steps
 from .tiles import Tiles
 
@@ -75,4 +76,6 @@ def word_panels(array: npt.NDArray[Any], width: int, per: int, steps: int) -> np
     room[..., :k, :n] = array
     laid = room.reshape(*batch, words, per, panels, width)
     order = (*range(len(batch)), *(len(batch) + axis for axis in (2, 0, 3, 1)))
-    return np.ascontiguousarray(laid.transpose(order)).view(np.int32).reshape(*batch, panels, words, width)
+    result = zeros((*batch, panels, words, width, per), array.dtype)
+    result[...] = laid.transpose(order)
+    return result.view(np.int32).reshape(*batch, panels, words, width)

@@ -310,6 +310,17 @@ class OperandCode:
         first = f.select(is_second, f.load(at, I32.vector(lanes)), const(bits.type, 0))
         f.store(f.or_(first, f.select(is_second, f.shl(bits, 16), bits)), at)
 
+    def _gathered(self, values: list[Val], element: Type) -> list[Val]:
+        """Vectors of adjacent elements as rows have them: two together where these are narrowed to half their bits."""
+        f, p = self.ctx.f, self.p
+        if p.codes is not None:
+            return [gemm.digits(f, value, p.codes.a) for value in values]
+        if self.pairs is None or element is not I16:
+            return [self._as_packed(value) for value in values]
+        of, whole = self.pairs.element, len(values) & -2
+        pairs = [gemm.narrow_pair(f, values[at], values[at + 1], of) for at in range(0, whole, 2)]
+        return [*pairs, *(half.narrow(f, value, of) for value in values[whole:])]
+
     def _gather(
         self, a: GatheredRows, f: FunctionBuilder, tile: gemm.Tile, first: Val, count: Val, pitch: Val, to: Val
     ) -> None:
@@ -328,16 +339,10 @@ class OperandCode:
             step = const(I64, 0)
             for v in a.over:
                 step = f.add(f.mul(step, ctx.sizes.of(v.extent)), ctx.levels.indices[v])
-            for copy in range(len(ctx.values.copies)):
-                at = f.gep(place, f.add(step, copy * lanes), element)
-                value = f.splat(ctx.values.of(a.value, copy), lanes)
-                if p.codes is not None:
-                    value = gemm.digits(f, value, p.codes.a)
-                elif self.pairs is not None and element is I16:
-                    value = half.narrow(f, value, self.pairs.element)
-                else:
-                    value = self._as_packed(value)
-                f.store(value, at)
+            values = [f.splat(ctx.values.of(a.value, copy), lanes) for copy in range(len(ctx.values.copies))]
+            for value in self._gathered(values, element):
+                f.store(value, f.gep(place, step, element))
+                step = f.add(step, value.type.lanes)
 
         with in_batch(ctx, p, tile), ctx.levels.loop(0, count, 1) as iteration:
             place = f.gep(to, f.mul(iteration.index, pitch), self.element)
