@@ -33,11 +33,22 @@ def finish(
 
     def piece(offset: Val, masks: Masks) -> None:
         body = epilogue(f, tile, f.add(sums.column, offset), masks)
-        with f.for_range(0, sums.height, at_least_once=True) as rows:
-            first = f.add(f.mul(rows.index, sums.step), offset)
+
+        def row_of(number: Val) -> None:
+            first = f.add(f.mul(number, sums.step), offset)
             places = [f.add(first, k * lanes) for k in range(len(masks))]
             vectors = [f.load(sums.address, spec.element.vector(lanes), place) for place in places]
-            body(f, f.add(sums.row, rows.index), vectors)
+            body(f, f.add(sums.row, number), vectors)
+
+        def segment(begin: Val, end: Val) -> None:
+            with f.for_range(f.sub(begin, sums.row), f.sub(end, sums.row)) as rows:
+                row_of(rows.index)
+
+        if spec.row_segments is not None:
+            spec.row_segments(f, sums.row, sums.height, segment)
+            return
+        with f.for_range(0, sums.height, at_least_once=True) as rows:
+            row_of(rows.index)
 
     def vector(offset: Val, mask: Val | None) -> None:
         if spec.segments is None:

@@ -134,6 +134,10 @@ Segments = Callable[[FunctionBuilder, Tile, Val, Val | None, Callable[[Val | Non
 """Code for columns that are not contiguous in the results: `segments(f, tile, column, mask, emit)` calls `emit` in a loop over the pieces
 that are, each time with a mask of the piece's lanes; the epilogue may use what it knows of the piece."""
 
+RowSegments = Callable[[FunctionBuilder, Val, Val, Callable[[Val, Val], None]], None]
+"""Code for rows that several variables count: `row_segments(f, row, count, emit)` calls `emit(begin, end)` in a loop over the lines of results
+that rows row .. row + count - 1 overlap, of which rows begin .. end - 1 are in this one; the epilogue may use what it knows of the line."""
+
 RowsDone = Callable[[FunctionBuilder, Tile, Val, Val], None]
 """`rows_done(f, tile, row, count)` runs once all columns of rows row .. row + count - 1 have been stored, a block of rows
 that is half the second cache at most: the place for what needs whole rows (a normalisation, say). Columns are then not
@@ -157,6 +161,7 @@ class ContractionSpec:
     all_rows: ValLike | None = None
     """Rows of the whole product, if this is a part of one: choices that depend on the number of rows are then the same for all parts."""
     segments: Segments | None = None
+    row_segments: RowSegments | None = None
     a_stored: Type | None = None
     b_stored: Type | None = None
     """What a `Strided` A, and a B that is not `Packed`, are in memory, if that is narrower than `element`: floats of 16 bits, or bytes, for

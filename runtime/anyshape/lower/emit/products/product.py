@@ -281,6 +281,7 @@ class _ProductEmission:
             streams_a=p.streams,
             all_rows=None if self.block is None else size(self.block.rows),
             segments=self.epilogue.segments if self.merges else None,
+            row_segments=self.epilogue.row_segments if self.epilogue.lines is not None else None,
             a_stored=self.a_type,
             b_stored=self.b_type,
             together=self.together,

@@ -5,8 +5,8 @@ What depends on columns only is emitted once per vector of columns, the rest per
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 from anyshape.dims import Size
 from anyshape.lower import gemm
@@ -28,7 +28,9 @@ class ProductEpilogue:
         self.segment: tuple[Val, Val] | None = None
         """The row of results and the vector's start in it, inside of `segments`."""
         self.open = ExitStack()
-        """Contexts that `columns` enters and `row` leaves."""
+        """Contexts that `columns` and `row_segments` enter and `row` leaves."""
+        self.line = const(I64, 0)
+        """The row that a line of results begins with, inside of `row_segments`."""
         self.rows_are_one = _walk_as_one(p, p.rows, [(v.extent,) for v in p.rows[1:]])
 
     def segments(
@@ -69,28 +71,37 @@ class ProductEpilogue:
             self.segment = loop.index, begin
             emit(exists if mask is None else f.and_(exists, mask))
 
-    @contextmanager
-    def at_row(self, row: Val) -> Iterator[None]:
-        """Code of the epilogue for one row; for none that is a place without a result."""
-        ctx, p, f = self.ctx, self.p, self.ctx.f
-        if not isinstance(p.a, WindowRows) or len(p.a.windows.staged.moving) == 1:
-            if self.rows_are_one:
-                for v in p.rows[:-1]:
-                    ctx.levels.bind(v, const(I64, 0))
-                ctx.levels.bind(p.rows[-1], row)
-            else:
-                bind_row(ctx, p.rows, row)
-            yield
-            return
-        across, along = p.a.windows.staged.moving
-        pitch = ctx.sizes.of(p.a.windows.staged.result_pitches[0])
-        quotient = f.binary("udiv", row, pitch)
-        position = f.sub(row, f.mul(quotient, pitch))
-        is_result = f.compare("lt", position, ctx.sizes.of(along.position.extent))
-        with ctx.levels.when(is_result):
-            ctx.levels.bind(across.position, quotient)
-            ctx.levels.bind(along.position, position)
-            yield
+    @property
+    def lines(self) -> tuple[Size, Size] | None:
+        """Rows from one line of results to the next, and rows of a line that are results; None where all rows are one line."""
+        p = self.p
+        if isinstance(p.a, WindowRows) and len(p.a.windows.staged.moving) > 1:
+            return p.a.windows.staged.result_pitches[0], p.rows[-1].extent
+        return None if self.rows_are_one or len(p.rows) == 1 else (p.rows[-1].extent, p.rows[-1].extent)
+
+    def row_segments(self, f: FunctionBuilder, row: Val, count: Val, emit: Callable[[Val, Val], None]) -> None:
+        """Loops over the lines of results that rows overlap: a row's number is divided once for each, and places without results are left
+        out."""
+        ctx, p = self.ctx, self.p
+        assert self.lines is not None
+        pitch, width = (ctx.sizes.of(n) for n in self.lines)
+        end = f.add(row, count)
+        first, last = (f.binary("udiv", x, pitch) for x in (row, f.sub(end, 1)))
+        with f.for_range(first, f.add(last, 1), at_least_once=True) as loop:
+            self.line = f.mul(loop.index, pitch)
+            self.open.enter_context(ctx.levels.inner())
+            bind_row(ctx, p.rows[:-1], loop.index)
+            emit(f.smax(row, self.line), f.smin(end, f.add(self.line, width)))
+
+    def bind(self, row: Val) -> None:
+        """Binds what rows count to one of them."""
+        ctx, p = self.ctx, self.p
+        if self.lines is not None:
+            row = ctx.f.sub(row, self.line)
+        else:
+            for v in p.rows[:-1]:
+                ctx.levels.bind(v, const(I64, 0))
+        ctx.levels.bind(p.rows[-1], row)
 
     def columns(self, f: FunctionBuilder, tile: gemm.Tile, column: Val, masks: gemm.Masks) -> gemm.RowBody:
         ctx, p = self.ctx, self.p
@@ -123,7 +134,8 @@ class ProductEpilogue:
 
     def row(self, f: FunctionBuilder, row: Val, sums: Sequence[Val]) -> None:
         ctx, p = self.ctx, self.p
-        with self.open.pop_all(), ctx.levels.inner(), self.at_row(row):
+        with self.open.pop_all(), ctx.levels.inner():
+            self.bind(row)
             for copy, vector in enumerate(sums):
                 ctx.levels.define(p.sum, copy, vector)
             for s in p.stores:
