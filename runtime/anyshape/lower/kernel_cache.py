@@ -30,7 +30,17 @@ from anyshape.lower.target import Target
 
 MADE_BY = tuple(
     f"anyshape.{name}"
-    for name in ("lower", "dims", "dtypes", "equations", "failure_report", "kernel_model", "precision", "rules", "wording")
+    for name in (
+        "lower",
+        "dims",
+        "dtypes",
+        "equations",
+        "failure_report",
+        "kernel_model",
+        "precision",
+        "rules",
+        "wording",
+    )
 )
 """Packages and modules on whose code the kernel of a form depends."""
 

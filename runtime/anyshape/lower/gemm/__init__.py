@@ -7,6 +7,7 @@ from .background_packing import collected
 from .codes import SIGN, Codes, Side, add_dot, digits, multiply_add_words, ones, per_word, words_of
 from .driver import emit_contraction
 from .library import ELEMENTS, packer_of, resolve, toucher
+from .matrix_tiles import TALLEST
 from .packing import prepack_b, prepacked_elements
 from .pairs import Pairs, narrow_pair, pair_words
 from .panels import emit_panels, emit_prepack, emit_word_panels
@@ -28,13 +29,14 @@ from .spec import (
     WindowDim,
 )
 from .tap_rows import tap_scratch_bytes
+from .tap_tiles import tap_tile_scratch_bytes
 from .tiles import Tiles, panel_bytes, scratch_bytes, tiles_for
 from .words import OperandWords, by_matrix_tiles, panel_steps
 
 __all__ = [
-    "ELEMENTS", "SIGN", "Batch", "Codes", "ContractionSpec", "Destination", "Epilogue", "Gathered", "Masks", "OperandWords",
+    "ELEMENTS", "SIGN", "TALLEST", "Batch", "Codes", "ContractionSpec", "Destination", "Epilogue", "Gathered", "Masks", "OperandWords",
     "Packed", "Packer", "Pairs", "Prepacked", "RowBody", "RowsDone", "Side", "Strided", "TapRows", "Tile", "Tiles", "WindowDim",
     "add_dot", "by_matrix_tiles", "collected", "digits", "emit_contraction", "emit_panels", "emit_prepack", "emit_word_panels",
     "multiply_add_words", "narrow_pair", "ones", "packer_of", "pair_words", "panel_bytes", "panel_steps", "per_word", "prepack_b",
-    "prepacked_elements", "resolve", "scratch_bytes", "tap_scratch_bytes", "tiles_for", "toucher", "words_of"
+    "prepacked_elements", "resolve", "scratch_bytes", "tap_scratch_bytes", "tap_tile_scratch_bytes", "tiles_for", "toucher", "words_of"
 ]  # fmt: skip

@@ -40,6 +40,7 @@ from .panels_of_b import panels_of_b
 from .shares import ranges_of_part, split_rows
 from .spec import ContractionSpec, Gathered, Packed, Prepacked, Strided, TapRows, Tile
 from .tap_rows import emit_tap_rows
+from .tap_tiles import emit_tap_tiles
 from .tiles import tiles_for
 from .widening import called, pays
 
@@ -71,7 +72,11 @@ def emit_contraction(
     block."""
     tiles, spec = tiles_for(f.target, spec.element), spec.of_elements(f.target)
     if isinstance(spec.a, TapRows):
-        emit_tap_rows(f, spec, spec.a, scratch, (f.i64(part), f.i64(nparts)), lambda: poll(None))
+        of_part = f.i64(part), f.i64(nparts)
+        if spec.words is None:
+            emit_tap_rows(f, spec, spec.a, scratch, of_part, lambda: poll(None))
+        else:
+            emit_tap_tiles(f, spec, spec.a, scratch, of_part, poll)
         return
     for name in dict.fromkeys(packers_of(spec)):
         f.module.declare(name, VOID, [type_ for _, type_ in PACK_ARGUMENTS])

@@ -34,7 +34,7 @@ from .codes import (
     table_of,
     tiled,
 )
-from .matrix_tiles import emit_strip_transposition, emit_tile_kernels
+from .matrix_tiles import emit_strip_transposition, emit_tap_kernels, emit_tile_kernels
 from .microkernels import (
     WordKernels,
     adding_name,
@@ -120,6 +120,7 @@ def _emit_tiled(module: Module, element: Type) -> None:
     columns = tile_columns(tiles)
     if element == TILED[0]:
         emit_tile_kernels(module, pairs.TILED, columns)
+        emit_tap_kernels(module, pairs.TILED)
         emit_pack_rows(module, tiles)
         emit_strip_transposition(module, pairs.TILED.transpose)
         return
@@ -131,7 +132,8 @@ def _emit_tiled(module: Module, element: Type) -> None:
 
 def _tiled_symbols(element: Type) -> tuple[str, ...]:
     names = (pairs.TILED,) if element == TILED[0] else tuple(map(tiled, SIDES))
-    return tuple(dict.fromkeys(symbol for n in names for symbol in (n.table, n.pack_rows, n.transpose)))
+    symbols = (symbol for n in names for symbol in (n.table, n.pack_rows, n.transpose, n.taps))
+    return tuple(dict.fromkeys(symbol for symbol in symbols if symbol is not None))
 
 
 def library_key(target: Target, element: Type) -> str:

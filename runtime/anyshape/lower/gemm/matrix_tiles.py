@@ -36,6 +36,19 @@ STRIP_ARGUMENTS = [
     ("pitch", I64),
     ("to", PTR),  # word l of row i to to[i * pitch + l]
 ]
+TAP_KERNEL_ARGUMENTS = [
+    ("k", I64),  # words of one line of taps, whole tiles of them
+    ("lines", I64),
+    ("a", PTR),  # word l of row i at tap line t at a[t * line_step + i * a_row + l]
+    ("a_row", I64),
+    ("line_step", I64),
+    ("b", PTR),  # word l of column j at tap line t at b[(t * k + l) * b_step + j]
+    ("b_step", I64),
+    ("c", PTR),
+    ("c_step", I64),
+    ("soon", PTR),  # as KERNEL_ARGUMENTS have it
+    ("soon_step", I64),
+]
 _A, _B = 4, 6
 """The first tiles of the factors; those before are of sums."""
 
@@ -43,12 +56,13 @@ _A, _B = 4, 6
 @dataclass(frozen=True)
 class TileNames:
     """Names in the library of a kind of words: the table of kernels, what packs rows along k, and what transposes strips to rows. `product`
-    is the instruction."""
+    is the instruction; `taps` the table of kernels of rows that are read at the taps of windows, if there are any."""
 
     table: str
     pack_rows: str
     transpose: str
     product: str
+    taps: str | None = None
 
 
 def whole_steps(steps: Any) -> Any:
@@ -69,40 +83,85 @@ def emit_tile_kernels(module: Module, names: TileNames, kinds: Sequence[int]) ->
     """Emits the kernels, and the exported table of them: for each kind the tiles of columns that its kernels have."""
     for columns in sorted({*kinds}):
         for rows in (1, 2):
-            _emit_kernel(module, f"{names.table}_{columns}_{rows}", rows, columns, names.product)
+            _emit_kernel(module, f"{names.table}_{columns}_{rows}", _TileKernel(rows, columns, names.product))
     module.pointer_table(
         names.table, [entry for columns in kinds for entry in table_entries(f"{names.table}_{columns}")]
     )
 
 
-def _emit_kernel(module: Module, name: str, rows: int, columns: int, product: str) -> None:
-    """Emits a kernel of so many tiles of rows and columns. All of `k`, whole tiles of it, is added up in tiles. `a_row` and the steps of B
-    and C count words. What is prefetched goes into the second cache: the factors of a large kernel are more than the first one holds."""
-    with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
-        k, a, a_row, _, b, b_step, _, c, c_step, _, soon, soon_step = f.args
-        a_bytes, b_bytes, c_bytes = (f.mul(words, 4) for words in (a_row, b_step, c_step))
-        sums = [[row * columns + column for column in range(columns)] for row in range(rows)]
-        for row in sums:
-            for total in row:
-                matrix_tiles.clear(f, total)
+@dataclass(frozen=True)
+class _TileKernel:
+    """A kernel of so many tiles of rows and of columns, which are in a register each."""
+
+    rows: int
+    columns: int
+    product: str
+
+    def _total(self, row: int, column: int) -> int:
+        return row * self.columns + column
+
+    def clear(self, f: FunctionBuilder) -> None:
+        for total in range(self.rows * self.columns):
+            matrix_tiles.clear(f, total)
+
+    def add(
+        self, f: FunctionBuilder, k: Val, carried: tuple[Val, Val, Val], steps: tuple[Val, Val, Val]
+    ) -> tuple[Val, ...]:
+        """Adds the products of k words. `carried`: where A, B, and what is prefetched begin; returns where they end. `steps`: bytes from a
+        row of A to the next, from a step of B, and of what is prefetched. That goes into the second cache, since the factors of a large
+        kernel are more than the first one holds; of two lines one is asked for, and the processor fetches the other."""
+        a_bytes, b_bytes, soon_step = steps
         b_next, soon_next = f.mul(b_bytes, WORDS), f.mul(soon_step, WORDS)
-        with f.for_range(0, k, WORDS, carried=[a, b, soon]) as loop:
+        with f.for_range(0, k, WORDS, carried=carried) as loop:
             a_now, b_now, soon_now = loop.carried
             with f.for_range(0, soon_next, 2 * ROW_BYTES) as lines:
                 f.prefetch(f.gep(soon_now, lines.index, I8), to_write=False, into=2)
-            for at in range(columns):
+            for at in range(self.columns):
                 matrix_tiles.load(f, _B + at, f.gep(b_now, at * WORDS, I32), b_bytes)
-            for at in range(rows):
+            for at in range(self.rows):
                 start = f.gep(a_now, f.mul(a_bytes, at * ROWS), I8) if at else a_now
                 matrix_tiles.load(f, _A + at, start, a_bytes)
-                for column in range(columns):
-                    matrix_tiles.multiply(f, product, sums[at][column], _A + at, _B + column)
+                for column in range(self.columns):
+                    matrix_tiles.multiply(f, self.product, self._total(at, column), _A + at, _B + column)
             loop.next(f.gep(a_now, WORDS, I32), f.gep(b_now, b_next, I8), f.gep(soon_now, soon_next, I8))
-        for at, row in enumerate(sums):
-            start = f.gep(c, f.mul(c_bytes, at * ROWS), I8) if at else c
-            for column, total in enumerate(row):
-                matrix_tiles.store(f, total, f.gep(start, column * WORDS, I32), c_bytes)
+        return loop.results
+
+    def store(self, f: FunctionBuilder, c: Val, c_bytes: Val) -> None:
+        for row in range(self.rows):
+            start = f.gep(c, f.mul(c_bytes, row * ROWS), I8) if row else c
+            for column in range(self.columns):
+                matrix_tiles.store(f, self._total(row, column), f.gep(start, column * WORDS, I32), c_bytes)
+
+
+def _emit_kernel(module: Module, name: str, kernel: _TileKernel) -> None:
+    """Emits a kernel: all of `k`, whole tiles of it, is added up in tiles. `a_row` and the steps of B and C count words."""
+    with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
+        k, a, a_row, _, b, b_step, _, c, c_step, _, soon, soon_step = f.args
+        a_bytes, b_bytes, c_bytes = (f.mul(words, 4) for words in (a_row, b_step, c_step))
+        kernel.clear(f)
+        kernel.add(f, k, (a, b, soon), (a_bytes, b_bytes, soon_step))
+        kernel.store(f, c, c_bytes)
         f.ret()
+
+
+def emit_tap_kernels(module: Module, names: TileNames) -> None:
+    """Emits kernels of rows that are read at the taps of windows, one line of taps after the other, and the exported table of them: of one
+    tile of rows and of two, for one tile of columns, then for two."""
+    assert names.taps is not None
+    table = [(rows, columns) for columns in (1, 2) for rows in (1, 2)]
+    for rows, columns in table:
+        kernel = _TileKernel(rows, columns, names.product)
+        with module.function(f"{names.taps}_{columns}_{rows}", VOID, TAP_KERNEL_ARGUMENTS, internal=True) as f:
+            k, lines, a, a_row, line_step, b, b_step, c, c_step, soon, soon_step = f.args
+            a_bytes, line_bytes, b_bytes, c_bytes = (f.mul(words, 4) for words in (a_row, line_step, b_step, c_step))
+            kernel.clear(f)
+            with f.for_range(0, lines, carried=[a, b, soon]) as loop:
+                at, b_now, soon_now = loop.carried
+                _, b_now, soon_now = kernel.add(f, k, (at, b_now, soon_now), (a_bytes, b_bytes, soon_step))
+                loop.next(f.gep(at, line_bytes, I8), b_now, soon_now)
+            kernel.store(f, c, c_bytes)
+            f.ret()
+    module.pointer_table(names.taps, [f"{names.taps}_{columns}_{rows}" for rows, columns in table])
 
 
 def emit_strip_transposition(module: Module, name: str) -> None:

@@ -40,7 +40,11 @@ FEWEST_ROWS = 5
 """Rows from which on matrix tiles multiply where vectors of pairs are slow: one more than kernels have that read B in place. Tiles are
 ahead from four rows on (`python -m benchmarks.matrix_tiles`), though most of their rows are idle then."""
 TILED = TileNames(
-    "anyshape_gemm_pairs_tile_kernels", "anyshape_gemm_pairs_rows", "anyshape_gemm_pairs_strip", "tdpbf16ps"
+    "anyshape_gemm_pairs_tile_kernels",
+    "anyshape_gemm_pairs_rows",
+    "anyshape_gemm_pairs_strip",
+    "tdpbf16ps",
+    "anyshape_gemm_pairs_tap_kernels",
 )
 """What multiplies by matrix tiles."""
 

@@ -135,8 +135,9 @@ Segments = Callable[[FunctionBuilder, Tile, Val, Val | None, Callable[[Val | Non
 that are, each time with a mask of the piece's lanes; the epilogue may use what it knows of the piece."""
 
 RowSegments = Callable[[FunctionBuilder, Val, Val, Callable[[Val, Val], None]], None]
-"""Code for rows that several variables count: `row_segments(f, row, count, emit)` calls `emit(begin, end)` in a loop over the lines of results
-that rows row .. row + count - 1 overlap, of which rows begin .. end - 1 are in this one; the epilogue may use what it knows of the line."""
+"""Code for rows that several variables count: `row_segments(f, row, count, emit)` calls `emit(begin, end)` in a loop over the lines of
+results that rows row .. row + count - 1 overlap, of which rows begin .. end - 1 are in this one; the epilogue may use what it knows of the
+line."""
 
 RowsDone = Callable[[FunctionBuilder, Tile, Val, Val], None]
 """`rows_done(f, tile, row, count)` runs once all columns of rows row .. row + count - 1 have been stored, a block of rows

@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from ..llvm.builder import FunctionBuilder
-from ..llvm.types import I1, I8, I64, PTR, VOID, Val, ValLike, const
+from ..llvm.types import I1, I8, I64, PTR, VOID, Val, const
 from .blocks import SOON
 from .epilogues import TileSums, finish
 from .microkernels import FULL, NARROW, adding_name, table_index
-from .spec import ContractionSpec, Prepacked, TapRows, Tile
+from .spec import ContractionSpec, TapRows, Tile
+from .tap_parts import ceil_div, indices_of, operands_of_batch, shares_of_part
 from .tiles import ALIGN, Tiles, tiles_for
 
 Poll = Callable[[], None]
@@ -109,10 +110,6 @@ class _PrefetchedLine:
         return f.gep(b, f.add(self.distance, f.mul(number, self.tile)), I8)
 
 
-def _ceil_div(f: FunctionBuilder, a: ValLike, b: ValLike) -> Val:
-    return f.i64(a) if b == 1 else f.binary("udiv", f.add(f.i64(a), f.sub(f.i64(b), 1)), f.i64(b))
-
-
 class _TapDriver:
     def __init__(self, f: FunctionBuilder, spec: ContractionSpec, rows: TapRows, scratch: Val, poll: Poll) -> None:
         self.f, self.spec, self.rows, self.poll = f, spec, rows, poll
@@ -129,7 +126,7 @@ class _TapDriver:
     def _stretches(self) -> _Stretches:
         f = self.f
         *lines, (line, _) = self.rows.positions
-        per_line = f.smax(_ceil_div(f, line, rows_at_once(self.tiles)), 1)
+        per_line = f.smax(ceil_div(f, line, rows_at_once(self.tiles)), 1)
         longest = f.binary("udiv", f.add(line, f.sub(per_line, 1)), per_line)
         count = reduce(f.mul, (extent for extent, _ in lines), per_line)
         return _Stretches(line, per_line, longest, f.select(f.compare("gt", line, 0), count, const(I64, 0)))
@@ -138,15 +135,14 @@ class _TapDriver:
         """Emits the share of a part: some stretches, or else some panels."""
         f, s = self.f, self.stretches
         panels = f.ceil_div(self.n, self.tiles.columns)
-        (s0, s1), (p0, p1) = self._shares(panels, part, nparts)
+        (s0, s1), (p0, p1) = shares_of_part(f, (s.count, panels), part, nparts)
         per = f.smax(f.binary("udiv", const(I64, rows_at_once(self.tiles)), f.smax(s.longest, 1)), 1)
         length = f.smax(f.mul(s.longest, self.step), 1)
         near = f.smax(f.binary("udiv", const(I64, self.tiles.a_block), length), per)
-        for_all = [f.i64(batch.extent) for batch in self.spec.batch]
-        count = reduce(f.mul, for_all, const(I64, 1))
+        count = reduce(f.mul, (f.i64(batch.extent) for batch in self.spec.batch), const(I64, 1))
         work = f.and_(f.compare("lt", s0, s1), f.compare("lt", p0, p1))
         with f.if_(work), f.for_range(0, count) as batches:
-            tile, a, b = self._operands(batches.index, for_all)
+            tile, a, b = operands_of_batch(f, self.spec, self.rows, self.b_type, batches.index)
             if self.rows.prepare is not None:
                 self.rows.prepare(f, tile)
             with f.for_range(s0, s1, near, at_least_once=True) as block:
@@ -156,42 +152,6 @@ class _TapDriver:
                     columns = self._columns(b, panel.index)
                     with f.for_range(block.index, end, per, at_least_once=True) as several:
                         self._sums(tile, a, columns, several.index, f.smin(f.add(several.index, per), end))
-
-    def _shares(self, panels: Val, part: Val, nparts: Val) -> tuple[tuple[Val, Val], tuple[Val, Val]]:
-        """The stretches and the panels of a part: whichever can be shared out more evenly is."""
-        f, count, zero = self.f, self.stretches.count, const(I64, 0)
-        if nparts.number == 1:
-            return (zero, count), (zero, panels)
-
-        def share(total: Val, own: Val) -> tuple[Val, Val]:
-            low = f.binary("udiv", f.mul(total, part), nparts)
-            high = f.binary("udiv", f.mul(total, f.add(part, 1)), nparts)
-            return f.select(own, low, zero), f.select(own, high, total)
-
-        by_rows = f.compare(
-            "le", f.mul(_ceil_div(f, count, nparts), panels), f.mul(_ceil_div(f, panels, nparts), count)
-        )
-        return share(count, by_rows), share(panels, f.not_(by_rows))
-
-    def _operands(self, number: Val, extents: Sequence[Val]) -> tuple[Tile, Val, Val]:
-        """The indices of a batch, and where its A and its B begin."""
-        f, spec = self.f, self.spec
-        assert isinstance(spec.b, Prepacked)
-        indices = self._indices(number, extents)
-        a, b = const(I64, 0), const(I64, 0)
-        for index, batch in zip(indices, spec.batch, strict=True):
-            a, b = f.add(a, f.mul(index, f.i64(batch.a))), f.add(b, f.mul(index, f.i64(batch.b)))
-        return Tile(tuple(indices)), f.gep(self.rows.pointer, a, spec.element), f.gep(spec.b.pointer, b, self.b_type)
-
-    def _indices(self, number: Val, extents: Sequence[Val]) -> list[Val]:
-        """The indices that a number counts, row-major."""
-        f = self.f
-        indices: list[Val] = []
-        for extent in reversed(extents[1:]):
-            quotient = f.binary("udiv", number, extent)
-            indices.insert(0, f.sub(number, f.mul(quotient, extent)))
-            number = quotient
-        return [number, *indices] if extents else []
 
     def _columns(self, b: Val, panel: Val) -> _PanelColumns:
         f, tiles = self.f, self.tiles
@@ -251,7 +211,7 @@ class _TapDriver:
         *lines, _ = self.rows.positions
         line = f.binary("udiv", number, s.per_line)
         begin = s.start(f, f.sub(number, f.mul(line, s.per_line)))
-        indices = self._indices(line, [extent for extent, _ in lines])
+        indices = indices_of(f, line, [extent for extent, _ in lines])
         inside, offset = const(I1, 1), const(I64, 0)
         for index, (_, stride) in zip(indices, lines, strict=True):
             offset = f.add(offset, f.mul(index, f.i64(stride)))
@@ -269,7 +229,7 @@ class _TapDriver:
         """Adds the products of all taps of a line, tile by tile; the first has this number among all that prefetch together."""
         f, last = self.f, self.last
         length = f.sub(s.end, s.begin)
-        height = _ceil_div(f, length, f.smax(_ceil_div(f, length, self.tiles.rows), 1))
+        height = ceil_div(f, length, f.smax(ceil_div(f, length, self.tiles.rows), 1))
         start = ahead.of_tile(f, s.b, number)
         with f.for_range(s.begin, s.end, height, carried=[start]) as tiles:
             (soon,) = tiles.carried
@@ -298,9 +258,9 @@ class _TapDriver:
         if dim.position is None:
             return const(I64, 0), const(I64, dim.taps)
         before = f.sub(const(I64, 0), f.add(f.i64(dim.offset), f.mul(tile.begin, dim.step)))
-        first = _ceil_div(f, f.smax(before, 0), dim.spread)
+        first = ceil_div(f, f.smax(before, 0), dim.spread)
         behind = f.sub(f.i64(dim.size), f.add(f.i64(dim.offset), f.mul(f.sub(tile.end, 1), dim.step)))
-        stop = f.smin(_ceil_div(f, f.smax(behind, 0), dim.spread), dim.taps)
+        stop = f.smin(ceil_div(f, f.smax(behind, 0), dim.spread), dim.taps)
         return first, f.smax(f.sub(stop, first), 0)
 
     def _tap(self, columns: _PanelColumns, tile: _TilePositions, tap: Val) -> None:
@@ -308,8 +268,8 @@ class _TapDriver:
         f, dim = self.f, self.last
         if dim.position is not None:
             at = f.add(f.i64(dim.offset), f.mul(tap, dim.spread))
-            begin = f.smax(tile.begin, _ceil_div(f, f.smax(f.sub(const(I64, 0), at), 0), dim.step))
-            end = f.smin(tile.end, _ceil_div(f, f.smax(f.sub(f.i64(dim.size), at), 0), dim.step))
+            begin = f.smax(tile.begin, ceil_div(f, f.smax(f.sub(const(I64, 0), at), 0), dim.step))
+            end = f.smin(tile.end, ceil_div(f, f.smax(f.sub(f.i64(dim.size), at), 0), dim.step))
             tile = replace(tile, begin=begin, end=end)
         with f.if_(f.compare("lt", tile.begin, tile.end)):
             self._call(columns, tile, tap, self.channels)

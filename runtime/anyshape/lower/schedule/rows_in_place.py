@@ -11,7 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from anyshape.dims import Size
-from anyshape.dtypes import DType
+from anyshape.dtypes import F32, DType
 from anyshape.equations import Tensor
 from anyshape.lower.ir.dag import Access, Constant, Dag, DagNode, IndexBound, Load, LoopVar, Operation, affine
 from anyshape.lower.ir.padded import padded_load
@@ -21,6 +21,8 @@ from anyshape.lower.schedule.products import RowsInPlace
 
 PAGE = 4096
 """Bytes that are a multiple of the distance of lines of which few stay in the first cache."""
+TILE_ELEMENTS = 32
+"""Elements of 16 bits of a row of a matrix tile."""
 LEAST_STEPS, LEAST_WITHOUT_PADS = 16, 64
 """Steps of a call of a micro-kernel that are worth reading and writing its sums; and where no tap is ever left out."""
 
@@ -30,20 +32,45 @@ def rows_in_place(
 ) -> RowsInPlace | None:
     """How rows of a padded value are read in place. Factors of the pads' zeros have to be finite: their products are left out."""
     stored = x.args[0] if isinstance(x, Operation) and x.name == "cast" else x
-    padded = padded_load(stored) if isinstance(stored, Operation) else None
-    load = stored if padded is None else padded.load
-    if not isinstance(load, Load) or load.access.checks or load.access.address.lets or not load.dtype.is_float:
-        return None
-    if padded is None and load.access.bounds:
-        return None
-    if padded is not None and not (isinstance(padded.outside, Constant) and padded.outside.value == 0):
-        return None
-    bounds = _bounds(load.access, over, rows)
-    if bounds is None or not _is_worth(load.access, over, rows[-1], x.dtype) or not is_finite(constant):
+    load = _padded_with_zeros(stored)
+    bounds = None if load is None else _bounds(load.access, over, rows)
+    if load is None or bounds is None or not _is_worth(load.access, over, rows[-1], x.dtype) or not is_finite(constant):
         return None
     if stored is x:
         return RowsInPlace(load.access, bounds, tuple(rows))
     return _widened(dag, RowsInPlace(load.access, bounds, tuple(rows)), x.dtype)
+
+
+def rows_of_lines(x: DagNode, over: Sequence[LoopVar], rows: Sequence[LoopVar]) -> RowsInPlace | None:
+    """How rows of a padded value are read from a copy of its lines, where windows have one or two dims and move by one element, and the
+    channels of a place fill whole matrix tiles, and lie behind those of the place before."""
+    load, (*taps, along) = _padded_with_zeros(x), over
+    if load is None or load.dtype is not F32 or not 1 <= len(taps) <= min(2, len(rows)):
+        return None
+    address, bounds = load.access.address, _bounds(load.access, over, rows)
+    if bounds is None or not isinstance(along.extent, int) or along.extent % TILE_ELEMENTS != 0:
+        return None
+    spreads = []
+    for tap, position, bound in zip(taps, rows[-len(taps) :], bounds, strict=True):
+        if bound is not None and bound.index.coefficient(position) != 1:
+            return None
+        spreads.append(1 if bound is None else bound.index.coefficient(tap))
+        if not isinstance(tap.extent, int) or address.coefficient(tap) != address.coefficient(position) * spreads[-1]:
+            return None
+    if spreads[-1] != 1 or address.coefficient(taps[-1]) != along.extent:
+        return None
+    return RowsInPlace(load.access, bounds, tuple(rows))
+
+
+def _padded_with_zeros(stored: DagNode) -> Load | None:
+    """The floats in memory that a value is, but for zeros outside of their bounds."""
+    padded = padded_load(stored) if isinstance(stored, Operation) else None
+    load = stored if padded is None else padded.load
+    if not isinstance(load, Load) or load.access.checks or load.access.address.lets or not load.dtype.is_float:
+        return None
+    if padded is None:
+        return None if load.access.bounds else load
+    return load if isinstance(padded.outside, Constant) and padded.outside.value == 0 else None
 
 
 def _widened(dag: Dag, read: RowsInPlace, dtype: DType) -> RowsInPlace:

@@ -41,7 +41,7 @@ from anyshape.lower.schedule.products import (
     WindowColumns,
     WindowRows,
 )
-from anyshape.lower.schedule.rows_in_place import rows_in_place
+from anyshape.lower.schedule.rows_in_place import rows_in_place, rows_of_lines
 
 FEW_RESULTS = 8
 """Results of a plane that are computed row by row though its elements are taken apart by remainder."""
@@ -191,8 +191,10 @@ class WindowProducts:
             if windows is not None:
                 a = WindowRows(x, over, rows, windows)
             else:
-                plain, constant = words_of(reduction) is None, self.constants[b.tensor]
-                read = rows_in_place(self.dag, x, over, rows, constant) if plain else None
+                if words_of(reduction) is None:
+                    read = rows_in_place(self.dag, x, over, rows, self.constants[b.tensor])
+                else:
+                    read = rows_of_lines(x, over, rows)
                 if read is not None and read.rows != rows:
                     rows, m = read.rows, self._counting(read.rows)
                 a = GatheredRows(x, over, rows, read)

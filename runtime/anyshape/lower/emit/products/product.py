@@ -13,6 +13,7 @@ from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.lower import gemm
 from anyshape.lower.emit.products.constant_panels import packed_step, panel_steps_of, steps_of
+from anyshape.lower.emit.products.copied_lines import CopiedLines
 from anyshape.lower.emit.products.product_epilogue import ProductEpilogue
 from anyshape.lower.emit.products.product_operands import OperandCode
 from anyshape.lower.emit.scopes.rows import emit_versions
@@ -94,20 +95,35 @@ class _ProductEmission:
     def contract_lines(self, prepacked: Tensor | None) -> None:
         """Emits the product, of rows that are read in place for lines of enough positions: of a b that comes from afar, each call for a
         short one waits, and reads it again."""
-        ctx, f, line = self.ctx, self.ctx.f, self.p.rows[-1].extent
-        if not self.reads_in_place or not self.is_far or isinstance(line, int):
+        ctx, f, line, copied = self.ctx, self.ctx.f, self.p.rows[-1].extent, self.copied
+        if copied is not None:
+            gathers = copied.takes_longer(ctx, self.p.m.extent)
+        elif not self.reads_in_place or not self.is_far or isinstance(line, int):
             is_long = not self.is_far or not isinstance(line, int) or line >= SHORT
             self.contract(prepacked, self.reads_in_place and is_long)
             return
-        is_short = f.compare("lt", ctx.sizes.of(line), SHORT)
-        for holds, reads in ((is_short, False), (f.not_(is_short), True)):
+        else:
+            gathers = f.compare("lt", ctx.sizes.of(line), SHORT)
+        for holds, reads in ((gathers, False), (f.not_(gathers), True)):
             with ctx.memory.freed(), ctx.levels.when(holds, certain=True):
                 self.contract(prepacked, reads)
 
     @property
     def reads_in_place(self) -> bool:
-        """Whether rows of windows are read where they lie, and not gathered."""
-        return isinstance(self.p.a, GatheredRows) and self.p.a.in_place is not None and self.block is None
+        """Whether rows of windows are read where they lie, and not gathered: words by matrix tiles, which read a copy of lines."""
+        p = self.p
+        if not isinstance(p.a, GatheredRows) or p.a.in_place is None or self.block is not None:
+            return False
+        return p.words is None or gemm.by_matrix_tiles(p.words, self.ctx.f.target)
+
+    @property
+    def copied(self) -> CopiedLines | None:
+        """The copy of lines that matrix tiles read rows of words from, if they do."""
+        p = self.p
+        if p.words is None or not self.reads_in_place:
+            return None
+        assert isinstance(p.a, GatheredRows) and p.a.in_place is not None
+        return CopiedLines(p.a, p.a.in_place, p.words.per(self.ctx.f.target))
 
     @property
     def is_far(self) -> bool:
@@ -134,7 +150,8 @@ class _ProductEmission:
                 self.tiles, *sizes, packs, dims.minimum, dims.maximum, block, gathers, by_tiles, spec.packs_a_once
             )
             if isinstance(spec.a, gemm.TapRows):
-                bytes_ = gemm.tap_scratch_bytes(self.tiles)
+                copied = self.copied
+                bytes_ = gemm.tap_scratch_bytes(self.tiles) if copied is None else copied.scratch_bytes(self.tiles)
             if p.words is not None and p.windows is not None:  # words of channels past the last one
                 bytes_ = bytes_ + len(p.windows.taps) * self.tiles.columns * self.element.bytes
             if p.column_sums is not None:
@@ -236,7 +253,7 @@ class _ProductEmission:
             pointer=self.start(read.access.tensor, address),
             positions=tuple((size(v.extent), self.stride(address, v)) for v in positions),
             dims=tuple(dims),
-            channels=size(along.extent),
+            channels=along.extent if isinstance(along.extent, int) else size(along.extent),
             prepare=None if read.fill is None else partial(self.operands.fill, read.fill),
         )
 
