@@ -214,7 +214,7 @@ INSTRUCTIONS = {
     library.TILED[0]: {"tilezero": 18, "tileloadd": 24, "tdpbf16ps": 18, "tilestored": 18},
     library.TILED[1]: {"tilezero": 18, "tileloadd": 24, "tdpbusd": 9, "tdpbsud": 9, "tilestored": 18},
 }
-"""The instructions in the kernels of one and two tiles of rows and columns: those of pairs, and of pairs at taps; those of both kinds of bytes"""
+"""The instructions in the kernels of one and two tiles of rows and columns: those of pairs, at taps too, or of both kinds of bytes"""
 DRIVER = {"ldtilecfg": 1, "tilerelease": 1}
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from anyshape import dims
 from anyshape.dtypes import F32, parse_dtype
+from anyshape.equations.expr import apply
 from anyshape.equations.functions import cast, pad, reduce_
 from anyshape.lower import Group, describe, host_target, lower_group
 from anyshape.lower.emit.products import product
@@ -56,6 +57,8 @@ class Windows:
     """What is outside of the image."""
     weight: float | None = None
     """One of the weights, if that is no random number."""
+    rounding: str | None = None
+    """The operation that rounds both factors, if one does."""
 
     def group(self) -> Group:
         b, rank = Builder("convolution"), len(self.image)
@@ -73,7 +76,7 @@ class Windows:
             at = [p * self.step + t * self.spread - self.pads for p, t in zip(places, q, strict=True)]
             factors = seen[(n, *at, g * self.channels + c)], w[(g, c, *q, i)]
             p, r = (cast(v, F32) for v in factors) if wide else factors
-            return p * r
+            return p * r if self.rounding is None else apply(self.rounding, p) * apply(self.rounding, r)
 
         b.eqs.define(y[(n, *places, g, i)], reduce_("sum", [self.channels, *[self.taps] * rank], product))
         b.output(y)

@@ -127,7 +127,7 @@ class _Text:
     def product(self, p: Product) -> None:
         self.names[p.sum] = f"r{len(self.names)}"
         batch = "".join(f" {v} in {v.extent}," for v in p.batch)
-        a, b = self.operand(p.a), self.operand(p.b)
+        a, b = self.operand(p.a, p.words is not None), self.operand(p.b)
         if p.windows is not None:
             b += f", {_staged(p.windows.staged)}"
         self.line(
@@ -141,13 +141,15 @@ class _Text:
         for s in p.stores:
             self.line(1, self.store(s))
 
-    def operand(self, x: RowOperand | ColumnOperand) -> str:
+    def operand(self, x: RowOperand | ColumnOperand, of_words: bool = False) -> str:
         match x:
             case InMemory(access, constant):
                 return f"{self.access(access)}{' prepacked' if constant is not None else ''}"
             case GatheredRows(value, over, rows) | WindowRows(value, over, rows):
                 is_read = isinstance(x, GatheredRows) and x.in_place is not None
                 how = "read in place" if is_read else "gathered"
+                if is_read and of_words:
+                    how = "gathered, or by matrix tiles read from a copy of lines,"
                 return f"({self.spell(value)}) {how} for {_variables(rows, None)} over {_variables(over, None)}"
             case ComputedColumns(value, over) | WindowColumns(value, over):
                 return f"({self.spell(value)}) packed over {', '.join(f'{v} in {v.extent}' for v in over)}"
