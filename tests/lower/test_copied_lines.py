@@ -6,13 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from anyshape.lower import describe, lower_group
+from anyshape import dims
+from anyshape.dtypes import I32
+from anyshape.equations.functions import cast, pad, reduce_
+from anyshape.lower import Group, describe, lower_group
 from anyshape.lower.emit.products import copied_lines
 from anyshape.lower.gemm import tap_tiles
+from anyshape.lower.gemm.codes import Side, tiled
 from anyshape.lower.gemm.pairs import TILED
-from tests.lower.groups import B
+from tests.lower.groups import B, Builder
 from tests.lower.native import check
 from tests.lower.test_rows_in_place import D, H, W, Windows
 from tests.lower.tile_targets import EMULATED, HOST, TRUE, packs_words
@@ -70,6 +75,40 @@ def test_lines_of_one_dim() -> None:
     windows = replace(PAIRS, image=(W,), taps=5, pads=2)
     assert is_copied(windows)
     checked(windows, [*SIZES, {B: 2, W: 300}])
+
+
+def bytes_(dtype: str, point: int, channels: int = 64, pads: int = 1) -> Group:
+    """A convolution of bytes less a zero point, which pads are."""
+    b = Builder("convolution of bytes")
+    x, w = b.input([B, H, W, channels], dtype), b.input([channels, 3, 3, 40], "i8")
+    y = b.tensor([B, *(dims.maximum(n + 2 * pads - 2, 0) for n in (H, W)), 40], "i32")
+    n, i, j, o = b.eqs.indices("i", y.shape)
+    seen = pad(x, point) if pads else x
+
+    def product(c: Any, p: Any, q: Any) -> Any:
+        less = cast(seen[n, i + p - pads, j + q - pads, c], I32) - point
+        return less * cast(w[c, p, q, o], I32)
+
+    b.eqs.define(y[n, i, j, o], reduce_("sum", [channels, 3, 3], product))
+    b.output(y)
+    weights = np.random.default_rng(3).integers(-127, 128, (channels, 3, 3, 40)).astype(np.int8)
+    return replace(b.group(), constants={w: weights})
+
+
+@pytest.mark.usefixtures("chosen")
+@pytest.mark.parametrize(
+    ("dtype", "point", "pads"), [("i8", -128, 1), ("i8", 5, 1), ("u8", 0, 2), ("u8", 130, 1), ("u8", 7, 0)]
+)
+def test_bytes_at_all_edges(dtype: str, point: int, pads: int) -> None:
+    group = bytes_(dtype, point, pads=pads)
+    assert tiled(Side(True)).taps in lower_group(group, EMULATED).imports
+    check(group, SIZES, fixed=group.constants, target=EMULATED)
+
+
+def test_bytes_that_are_no_whole_tiles_are_gathered() -> None:
+    for level in (EMULATED, EMULATED.without_tiles):
+        assert tiled(Side(True)).taps not in lower_group(bytes_("u8", 7, channels=32), level).imports
+    assert tiled(Side(True)).taps not in lower_group(bytes_("u8", 7), EMULATED.without_tiles).imports
 
 
 @pytest.mark.skipif(HOST.matrix_tiles is None, reason="this processor has no matrix tiles")

@@ -212,9 +212,9 @@ run(room, room, room)
 
 INSTRUCTIONS = {
     library.TILED[0]: {"tilezero": 18, "tileloadd": 24, "tdpbf16ps": 18, "tilestored": 18},
-    library.TILED[1]: {"tilezero": 18, "tileloadd": 24, "tdpbusd": 9, "tdpbsud": 9, "tilestored": 18},
+    library.TILED[1]: {"tilezero": 36, "tileloadd": 48, "tdpbusd": 18, "tdpbsud": 18, "tilestored": 36},
 }
-"""The instructions in the kernels of one and two tiles of rows and columns: those of pairs, at taps too, or of both kinds of bytes"""
+"""The instructions in the kernels of one and two tiles of rows and columns, of rows as of taps: of pairs, or of both kinds of bytes"""
 DRIVER = {"ldtilecfg": 1, "tilerelease": 1}
 
 

@@ -96,6 +96,7 @@ def tiled(a: Side) -> TileNames:
         f"anyshape_gemm_i8{flipped}_rows",
         "anyshape_gemm_i8_strip",
         f"tdpb{signs[1]}d",
+        f"anyshape_gemm_{signs[0]}_tap_kernels",
     )
 
 

@@ -126,14 +126,14 @@ def _emit_tiled(module: Module, element: Type) -> None:
         return
     for a_unsigned in (False, True):
         emit_tile_kernels(module, tiled(Side(a_unsigned)), columns)
+        emit_tap_kernels(module, tiled(Side(a_unsigned)))
         emit_pack_code_rows(module, Side(True, flips=a_unsigned))
     emit_strip_transposition(module, tiled(SIDES[0]).transpose)
 
 
 def _tiled_symbols(element: Type) -> tuple[str, ...]:
     names = (pairs.TILED,) if element == TILED[0] else tuple(map(tiled, SIDES))
-    symbols = (symbol for n in names for symbol in (n.table, n.pack_rows, n.transpose, n.taps))
-    return tuple(dict.fromkeys(symbol for symbol in symbols if symbol is not None))
+    return tuple(dict.fromkeys(s for n in names for s in (n.table, n.pack_rows, n.transpose, n.taps)))
 
 
 def library_key(target: Target, element: Type) -> str:

@@ -56,13 +56,13 @@ _A, _B = 4, 6
 @dataclass(frozen=True)
 class TileNames:
     """Names in the library of a kind of words: the table of kernels, what packs rows along k, and what transposes strips to rows. `product`
-    is the instruction; `taps` the table of kernels of rows that are read at the taps of windows, if there are any."""
+    is the instruction; `taps` the table of kernels of rows that are read at the taps of windows."""
 
     table: str
     pack_rows: str
     transpose: str
     product: str
-    taps: str | None = None
+    taps: str
 
 
 def whole_steps(steps: Any) -> Any:
@@ -147,7 +147,6 @@ def _emit_kernel(module: Module, name: str, kernel: _TileKernel) -> None:
 def emit_tap_kernels(module: Module, names: TileNames) -> None:
     """Emits kernels of rows that are read at the taps of windows, one line of taps after the other, and the exported table of them: of one
     tile of rows and of two, for one tile of columns, then for two."""
-    assert names.taps is not None
     table = [(rows, columns) for columns in (1, 2) for rows in (1, 2)]
     for rows, columns in table:
         kernel = _TileKernel(rows, columns, names.product)

@@ -102,6 +102,9 @@ class TapRows:
     prepare: Callable[[FunctionBuilder, Tile], None] | None = None
     """Emitted at the beginning of every batch: it writes what is read."""
 
+    outside: Val | None = None
+    """The element that pads are, as words have it; they are zeros without one."""
+
 
 @dataclass(frozen=True)
 class Batch:

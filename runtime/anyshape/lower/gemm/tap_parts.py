@@ -29,15 +29,15 @@ def indices_of(f: FunctionBuilder, number: Val, extents: Sequence[Val]) -> list[
 
 
 def operands_of_batch(
-    f: FunctionBuilder, spec: ContractionSpec, rows: TapRows, b_type: Type, number: Val
+    f: FunctionBuilder, spec: ContractionSpec, rows: TapRows, types: tuple[Type, Type], number: Val
 ) -> tuple[Tile, Val, Val]:
-    """The indices of a batch, and where its A and its B begin."""
+    """The indices of a batch, and where its A and its B begin, whose elements have these types."""
     assert isinstance(spec.b, Prepacked)
     indices = indices_of(f, number, [f.i64(batch.extent) for batch in spec.batch])
     a, b = const(I64, 0), const(I64, 0)
     for index, batch in zip(indices, spec.batch, strict=True):
         a, b = f.add(a, f.mul(index, f.i64(batch.a))), f.add(b, f.mul(index, f.i64(batch.b)))
-    return Tile(tuple(indices)), f.gep(rows.pointer, a, spec.element), f.gep(spec.b.pointer, b, b_type)
+    return Tile(tuple(indices)), f.gep(rows.pointer, a, types[0]), f.gep(spec.b.pointer, b, types[1])
 
 
 def shares_of_part(f: FunctionBuilder, of: tuple[Val, Val], part: Val, nparts: Val) -> tuple[Range, Range]:

@@ -142,7 +142,7 @@ class _TapDriver:
         count = reduce(f.mul, (f.i64(batch.extent) for batch in self.spec.batch), const(I64, 1))
         work = f.and_(f.compare("lt", s0, s1), f.compare("lt", p0, p1))
         with f.if_(work), f.for_range(0, count) as batches:
-            tile, a, b = operands_of_batch(f, self.spec, self.rows, self.b_type, batches.index)
+            tile, a, b = operands_of_batch(f, self.spec, self.rows, (self.spec.element, self.b_type), batches.index)
             if self.rows.prepare is not None:
                 self.rows.prepare(f, tile)
             with f.for_range(s0, s1, near, at_least_once=True) as block:

@@ -85,7 +85,11 @@ class _TapTileDriver:
     ) -> None:
         self.f, self.spec, self.rows, self.poll = f, spec, rows, poll
         self.tiles, names = tiles_for(f.target, spec.element), words.tiles(f.target)
-        assert names is not None and names.taps is not None and isinstance(rows.channels, int)
+        assert names is not None and isinstance(rows.channels, int)
+        self.source = words.source
+        self.outside = const(I32.vector(ROWS), 0)
+        if rows.outside is not None:
+            self.outside = f.bitcast(f.splat(rows.outside, ROWS * words.per(f.target)), I32.vector(ROWS))
         self.names, self.table = names, f.module.declare_table(names.taps)
         f.module.declare(names.pack_rows, VOID, [type_ for _, type_ in ROW_PACK_ARGUMENTS])
         number = f.convert("ptrtoint", scratch, I64)
@@ -125,7 +129,7 @@ class _TapTileDriver:
         for extent in (images, self.height, self.width):
             work = f.and_(work, f.compare("gt", extent, 0))
         with f.if_(work), self.matrix.configured(f), f.for_range(0, count) as batches:
-            tile, a, b = operands_of_batch(f, self.spec, self.rows, I32, batches.index)
+            tile, a, b = operands_of_batch(f, self.spec, self.rows, (self.source, I32), batches.index)
             with f.for_range(l0, l1, most, at_least_once=True) as block:
                 lines = _Lines(block.index, f.smin(most, f.sub(l1, block.index)))
                 self._copy(a, lines)
@@ -145,10 +149,10 @@ class _TapTileDriver:
         indices = indices_of(f, number, [extent for extent, _ in self.images])
         for index, (_, stride) in zip(indices, self.images, strict=True):
             offset = f.add(offset, f.mul(index, f.i64(stride)))
-        return f.gep(a, offset, self.spec.element)
+        return f.gep(a, offset, self.source)
 
     def _copy(self, a: Val, lines: _Lines) -> None:
-        """Copies what windows of some lines see, as words, with zeros for pads."""
+        """Copies what windows of some lines see, as words, with their pads."""
         f, dim = self.f, self.along
         begin, end = const(I64, 0), self.places
         if dim.position is not None:
@@ -161,14 +165,14 @@ class _TapTileDriver:
             with f.if_else(self._has_line(number)) as is_inside:
                 with is_inside.then():
                     place = f.add(f.mul(number, f.i64(self.line_stride)), f.mul(begin, self.channels))
-                    source = f.gep(self._image(a, image), place, self.spec.element)
+                    source = f.gep(self._image(a, image), place, self.source)
                     at = f.gep(to, f.mul(begin, pixel), I32)
-                    self._clear(to, f.mul(begin, pixel))
+                    self._pads(to, f.mul(begin, pixel))
                     arguments = [source, const(I64, 0), const(I64, 1), f.mul(inner, self.channels), const(I64, 0), at]
                     f.call(self.names.pack_rows, VOID, arguments)
-                    self._clear(f.gep(to, f.mul(end, pixel), I32), f.mul(f.sub(self.places, end), pixel))
+                    self._pads(f.gep(to, f.mul(end, pixel), I32), f.mul(f.sub(self.places, end), pixel))
                 with is_inside.otherwise():
-                    self._clear(to, self.line)
+                    self._pads(to, self.line)
 
     def _has_line(self, number: Val) -> Val:
         """Whether a line of the copy is one of what the windows move over, and not of its pads."""
@@ -177,11 +181,10 @@ class _TapTileDriver:
             return const(I1, 1)
         return f.compare("lt", f.add(number, f.i64(dim.offset)), f.i64(dim.size), unsigned=True)
 
-    def _clear(self, at: Val, words: Val) -> None:
+    def _pads(self, at: Val, words: Val) -> None:
         f = self.f
-        zeros = const(I32.vector(ROWS), 0)
         with f.for_range(0, words, ROWS) as loop:
-            f.store(zeros, at, loop.index)
+            f.store(self.outside, at, loop.index)
 
     def _columns(self, b: Val, panel: Val) -> _PanelColumns:
         f, columns = self.f, self.tiles.columns

@@ -59,13 +59,14 @@ class WindowColumns:
 @dataclass(frozen=True, eq=False, slots=True)
 class RowsInPlace:
     """How rows of windows are read where they lie: `access` reads an element at positions, which are those of `rows`, and taps; `bounds`
-    has for each tap the bound outside of which there are zeros, if it has one. `fill` stores what is read, for each batch, where that is
-    not in memory as it is multiplied."""
+    has for each tap the bound outside of which there are zeros, if it has one, or `outside`. `fill` stores what is read, for each batch,
+    where that is not in memory as it is multiplied."""
 
     access: Access
     bounds: tuple[IndexBound | None, ...]
     rows: tuple[LoopVar, ...]
     fill: Store | None = None
+    outside: DagNode | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from anyshape.dims import Size
-from anyshape.dtypes import F32, DType
+from anyshape.dtypes import F32, I8, U8, DType
 from anyshape.equations import Tensor
 from anyshape.lower.ir.dag import Access, Constant, Dag, DagNode, IndexBound, Load, LoopVar, Operation, affine
 from anyshape.lower.ir.padded import padded_load
@@ -21,8 +21,8 @@ from anyshape.lower.schedule.products import RowsInPlace
 
 PAGE = 4096
 """Bytes that are a multiple of the distance of lines of which few stay in the first cache."""
-TILE_ELEMENTS = 32
-"""Elements of 16 bits of a row of a matrix tile."""
+TILE_ELEMENTS = {F32: 32, I8: 64, U8: 64}
+"""Elements of a row of a matrix tile, by what they are in memory: f32 become pairs."""
 LEAST_STEPS, LEAST_WITHOUT_PADS = 16, 64
 """Steps of a call of a micro-kernel that are worth reading and writing its sums; and where no tap is ever left out."""
 
@@ -42,13 +42,16 @@ def rows_in_place(
 
 
 def rows_of_lines(x: DagNode, over: Sequence[LoopVar], rows: Sequence[LoopVar]) -> RowsInPlace | None:
-    """How rows of a padded value are read from a copy of its lines, where windows have one or two dims and move by one element, and the
-    channels of a place fill whole matrix tiles, and lie behind those of the place before."""
-    load, (*taps, along) = _padded_with_zeros(x), over
-    if load is None or load.dtype is not F32 or not 1 <= len(taps) <= min(2, len(rows)):
+    """How rows of a padded value, f32 or bytes, are read from a copy of its lines, where windows have one or two dims and move by one
+    element, and the channels of a place fill whole matrix tiles, and lie behind those of the place before."""
+    (load, outside), (*taps, along) = _padded(x), over
+    elements = None if load is None else TILE_ELEMENTS.get(load.dtype)
+    if load is None or elements is None or not 1 <= len(taps) <= min(2, len(rows)):
+        return None
+    if elements == TILE_ELEMENTS[F32] and not _is_zero(outside):
         return None
     address, bounds = load.access.address, _bounds(load.access, over, rows)
-    if bounds is None or not isinstance(along.extent, int) or along.extent % TILE_ELEMENTS != 0:
+    if bounds is None or not isinstance(along.extent, int) or along.extent % elements != 0:
         return None
     spreads = []
     for tap, position, bound in zip(taps, rows[-len(taps) :], bounds, strict=True):
@@ -59,18 +62,28 @@ def rows_of_lines(x: DagNode, over: Sequence[LoopVar], rows: Sequence[LoopVar]) 
             return None
     if spreads[-1] != 1 or address.coefficient(taps[-1]) != along.extent:
         return None
-    return RowsInPlace(load.access, bounds, tuple(rows))
+    return RowsInPlace(load.access, bounds, tuple(rows), outside=outside)
 
 
 def _padded_with_zeros(stored: DagNode) -> Load | None:
     """The floats in memory that a value is, but for zeros outside of their bounds."""
+    load, outside = _padded(stored)
+    return load if load is not None and load.dtype.is_float and _is_zero(outside) else None
+
+
+def _padded(stored: DagNode) -> tuple[Load | None, DagNode | None]:
+    """What a value is in memory, and what it is outside of the bounds of that, if it has any."""
     padded = padded_load(stored) if isinstance(stored, Operation) else None
     load = stored if padded is None else padded.load
-    if not isinstance(load, Load) or load.access.checks or load.access.address.lets or not load.dtype.is_float:
-        return None
+    if not isinstance(load, Load) or load.access.checks or load.access.address.lets:
+        return None, None
     if padded is None:
-        return None if load.access.bounds else load
-    return load if isinstance(padded.outside, Constant) and padded.outside.value == 0 else None
+        return (None if load.access.bounds else load), None
+    return load, padded.outside
+
+
+def _is_zero(outside: DagNode | None) -> bool:
+    return outside is None or (isinstance(outside, Constant) and outside.value == 0)
 
 
 def _widened(dag: Dag, read: RowsInPlace, dtype: DType) -> RowsInPlace:

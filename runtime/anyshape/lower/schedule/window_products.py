@@ -238,7 +238,9 @@ class WindowProducts:
             rebuild = Rebuild(self.dag, {reduction: total})
             batch = tuple(v for v in stores[0].variables if v is not columns[0] and v not in rows)
             a: RowOperand = (
-                GatheredRows(x.stored, over, rows) if windows is None else WindowRows(x.stored, over, rows, windows)
+                GatheredRows(x.stored, over, rows, rows_of_lines(x.stored, over, rows))
+                if windows is None
+                else WindowRows(x.stored, over, rows, windows)
             )
             return Product(
                 sum=raw, a=a, b=InMemory(b, b.tensor), m=m, n=columns[0], k=self._counting(over), batch=batch,

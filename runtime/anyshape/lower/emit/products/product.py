@@ -255,6 +255,7 @@ class _ProductEmission:
             dims=tuple(dims),
             channels=along.extent if isinstance(along.extent, int) else size(along.extent),
             prepare=None if read.fill is None else partial(self.operands.fill, read.fill),
+            outside=None if self.p.codes is None or read.outside is None else self.operands.byte(read.outside),
         )
 
     def spec(self, prepacked: Tensor | None, in_place: bool) -> gemm.ContractionSpec:

@@ -108,6 +108,11 @@ class OperandCode:
             self._of_taps(places, None if codes is None else codes.a, None), partial(self._stage, a.windows)
         )
 
+    def byte(self, value: DagNode) -> Val:
+        """A byte that varies with nothing, as words have it."""
+        assert self.p.codes is not None
+        return gemm.digits(self.ctx.f, self.ctx.values.of(value, 0), self.p.codes.a)
+
     def fill(self, store: Store, f: FunctionBuilder, tile: gemm.Tile) -> None:
         """Stores what rows are read from in place."""
         ctx = self.ctx
