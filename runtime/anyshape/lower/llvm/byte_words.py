@@ -1,0 +1,53 @@
+"""Bytes of four vectors side by side in words.
+
+In: four vectors of bytes. Out: vectors of integers of 32 bits, of which each has a byte of every vector, the first lowest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anyshape.lower.llvm.builder import FunctionBuilder
+from anyshape.lower.llvm.types import I32, Val
+
+_UNIT = 16
+"""Bytes of a vector that are interleaved with the same ones of another by one instruction."""
+_PER_WORD = 4
+
+
+def words_of_bytes(f: FunctionBuilder, rows: Sequence[Val], lanes: int) -> list[Val]:
+    """Interleaves four vectors of bytes to vectors of so many words, in the order of the bytes."""
+    count = rows[0].type.lanes
+    if count == _PER_WORD * lanes == f.target.vector_bytes:
+        return _of_whole_vectors(f, rows, lanes)
+    assert count == lanes
+    pairs = [f.shuffle(a, b, list(range(2 * lanes))) for a, b in (rows[:2], rows[2:])]
+    places = [row * lanes + lane for lane in range(lanes) for row in range(_PER_WORD)]
+    return [f.bitcast(f.shuffle(*pairs, places), I32.vector(lanes))]
+
+
+def _of_whole_vectors(f: FunctionBuilder, rows: Sequence[Val], lanes: int) -> list[Val]:
+    """Four instructions for each two vectors: those that interleave take units of 16 bytes, so that words of four bytes are permuted first for
+    the results to be in order."""
+    count, units = rows[0].type.lanes, lanes // 4
+    order = [k * units + unit for unit in range(units) for k in range(_PER_WORD)]
+    rows = [f.bitcast(f.shuffle(f.bitcast(r, I32.vector(lanes)), None, order), r.type) for r in rows]
+    (low01, high01), (low23, high23) = (_interleaved(f, a, b, 1) for a, b in (rows[:2], rows[2:]))
+    words = [w for a, b in ((low01, low23), (high01, high23)) for w in _interleaved(f, a, b, 2)]
+    assert count == words[0].type.lanes
+    return [f.bitcast(w, I32.vector(lanes)) for w in words]
+
+
+def _interleaved(f: FunctionBuilder, a: Val, b: Val, size: int) -> tuple[Val, Val]:
+    """Interleaves elements of so many bytes of the lower and of the upper half of each unit."""
+    count, halves = a.type.lanes, []
+    for start in (0, _UNIT // 2):
+        places = [
+            source * count + unit + start + at + byte
+            for unit in range(0, count, _UNIT)
+            for at in range(0, _UNIT // 2, size)
+            for source in range(2)
+            for byte in range(size)
+        ]
+        halves.append(f.shuffle(a, b, places))
+    return halves[0], halves[1]
