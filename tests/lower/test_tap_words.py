@@ -1,0 +1,146 @@
+"""Windows of bytes along channels: which of them are multiplied four taps at a time, and what comes out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from anyshape import dims
+from anyshape.dims import Dim
+from anyshape.dtypes import F32, I32, parse_dtype
+from anyshape.equations.functions import cast, pad, reduce_, round_even
+from anyshape.lower import Group, host_target, lower_group
+from anyshape.lower.target import processor
+from tests.lower.groups import B, Builder
+from tests.lower.native import Array, check
+
+H, W, C = (dims.symbol(name) for name in "hwc")
+LEVELS = ("avx512", "avxvnni", "avx2", "sse")
+SHAPES = [
+    {B: b, H: h, W: w, C: c}
+    for b, h, w, c in ((1, 7, 9, 64), (2, 5, 6, 33), (1, 4, 8, 96), (0, 5, 5, 16), (1, 9, 3, 5), (1, 6, 7, 145))
+]
+
+
+def windows(
+    x_dtype: str = "u8",
+    w_dtype: str = "i8",
+    *,
+    step: int = 1,
+    spread: int = 1,
+    taps: int = 3,
+    channels: Any = C,
+    points: tuple[bool, bool] = (True, True),
+    padded: Any = "point",
+    bytes_to: str | None = None,
+    sum_dtype: str = "i32",
+    kind: str = "sum",
+) -> Group:
+    """y[n, i, j, c] = sum((pad(x, zx)[n, i * step + p * spread - 1, …, c] - zx) * (w[p, q, c] - zw[c])), or rounded bytes of that."""
+    b, sum_ = Builder("taps"), parse_dtype(sum_dtype)
+    x, w = b.input([B, H, W, channels], x_dtype), b.input([taps, taps, channels], w_dtype)
+    zx, zw, scale = b.input([], x_dtype), b.input([channels], w_dtype), b.input([channels])
+    reach = (taps - 1) * spread - 2
+    y = b.tensor([B, *((n - reach - 1) // step + 1 for n in (H, W)), channels], bytes_to or sum_)
+    n, i, j, c = b.eqs.indices("i", y.shape)
+    seen = pad(x, zx[()] if padded == "point" else padded)
+
+    def term(p: Any, q: Any) -> Any:
+        byte = cast(seen[n, i * step + p * spread - 1, j * step + q * spread - 1, c], sum_)
+        factor = cast(w[p, q, c], sum_)
+        byte = byte - cast(zx[()], sum_) if points[0] else byte
+        return byte * (factor - cast(zw[c], sum_) if points[1] else factor)
+
+    total = reduce_(kind, [taps, taps], term)
+    if bytes_to is not None:
+        total = cast(round_even(cast(total, F32) * scale[c]) + cast(zx[()], F32), parse_dtype(bytes_to))
+    b.eqs.define(y[n, i, j, c], total)
+    b.output(y)
+    return b.group()
+
+
+def random_bytes(group: Group, sizes: dict[Dim, int], points: str) -> dict[Any, Array]:
+    """Bytes of the whole range; zero points of the factors are 0, small, or so large that factors less these are no bytes."""
+    rng, arrays = np.random.default_rng(5), {}
+    for t in group.inputs:
+        shape = [int(dims.evaluate(n, sizes)) for n in t.shape]
+        if t.dtype == F32:
+            arrays[t] = rng.random(shape, np.float32) / 999
+            continue
+        ends = np.iinfo(t.dtype.numpy)
+        arrays[t] = np.asarray(rng.integers(ends.min, ends.max + 1, shape), t.dtype.numpy)
+    w, zw = group.inputs[1], group.inputs[3]
+    if points == "none":
+        arrays[zw] = np.zeros_like(arrays[zw])
+        arrays[w] = np.minimum(arrays[w], 127)
+    elif points == "small":
+        arrays[zw] = np.full_like(arrays[zw], 3)
+        arrays[w] = np.clip(arrays[w], -100 if w.dtype.kind == "int" else 0, 100)
+    return arrays
+
+
+def check_bytes(group: Group, level: str, points: str, parts: tuple[int, ...] = (1, 2)) -> None:
+    for sizes in SHAPES:
+        if all(dims.evaluate(n, sizes) > 0 for n in group.outputs[0].shape[1:]):
+            arrays = random_bytes(group, sizes, points)
+            check(group, [sizes], fixed=arrays, target=host_target().limited(level), parts=parts)
+
+
+@pytest.mark.parametrize("points", ["none", "small", "large"])
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(("x", "w"), [("u8", "i8"), ("i8", "u8"), ("u8", "u8"), ("i8", "i8")])
+def test_windows_in_every_order_of_signs(x: str, w: str, level: str, points: str) -> None:
+    check_bytes(windows(x, w), level, points)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("taps", [2, 3, 4, 5])
+@pytest.mark.parametrize(("step", "spread"), [(1, 1), (2, 1), (3, 1), (1, 2)])
+def test_windows_that_move_and_spread(step: int, spread: int, taps: int, level: str) -> None:
+    check_bytes(windows("i8", "i8", step=step, spread=spread, taps=taps), level, "small", parts=(1,))
+
+
+@pytest.mark.parametrize("points", [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("padded", ["point", 0, 7])
+def test_numbers_that_are_not_subtracted(points: tuple[bool, bool], padded: Any) -> None:
+    """What is outside need not be the zero point."""
+    for x in ("u8", "i8"):
+        check_bytes(windows(x, "i8", points=points, padded=padded), "avx512", "small", parts=(1,))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("channels", [16, 32, 64, 96, 144])
+def test_sums_become_bytes_again(channels: int, level: str) -> None:
+    check_bytes(windows("i8", "i8", channels=channels, bytes_to="i8"), level, "none")
+
+
+WITH_DOTS = processor(
+    "x86_64-unknown-linux-gnu", "x86-64-v4", "+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512vl,+avx512dq,+avx512vnni"
+)
+
+
+def test_which_sums_are_of_words() -> None:
+    def has_words(group: Group, target: Any = WITH_DOTS) -> bool:
+        return "vpdpbusd" in lower_group(group, target).text
+
+    assert has_words(windows())
+    assert has_words(windows("i8", "u8", step=2))
+    assert has_words(windows(points=(False, False)))
+    assert not has_words(windows("i16", "i8"))
+    assert not has_words(windows(sum_dtype="i64"))
+    assert not has_words(windows(kind="max"))
+    assert not has_words(windows(), replace(WITH_DOTS, dots=False))
+
+
+def test_places_share_what_they_see() -> None:
+    """Two places of three taps see four columns; of places that are two taps apart each has words of its own."""
+
+    def loads(group: Group) -> int:
+        text = lower_group(group, WITH_DOTS).text
+        return text.count("load <64 x i8>")
+
+    assert loads(windows(channels=64)) == 3 * 4 + 3 * 3
+    assert loads(windows(channels=64, step=2)) == 2 * 9
