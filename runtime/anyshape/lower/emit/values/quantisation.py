@@ -13,13 +13,14 @@ In: nodes of the forms `cast(round_even(x) + zero)`, where the cast is to a byte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from anyshape.dtypes import F32 as SINGLE
+from anyshape.equations import Tensor
 from anyshape.lower.analyse.magnitudes import is_short_integer, largest
 from anyshape.lower.ir.dag import Access, Constant, DagNode, Load, Operation
 from anyshape.lower.llvm.builder import FunctionBuilder
@@ -58,9 +59,9 @@ class QuantisedByte:
     point: DagNode | None
     unsigned: bool
 
-    @property
-    def bounded(self) -> bool:
-        most = largest(self.value)
+    def is_bounded(self, magnitudes: Mapping[Tensor, float]) -> bool:
+        """Whether the value is converted to an integer as it is, by the magnitudes of some tensors."""
+        most = largest(self.value, magnitudes)
         return most is not None and most <= _SAFE
 
 
@@ -94,7 +95,7 @@ def byte_value(values: Values, n: Operation, copy: int) -> Val | None:
     if form is None:
         return None
     (integers,) = _integers(values, form, [copy])
-    return to_bytes(values.f, integers, _point(values, form), form.unsigned, are_cut=not form.bounded)
+    return to_bytes(values.f, integers, _point(values, form), form.unsigned, are_cut=not form.is_bounded(values.magnitudes))
 
 
 def store_bytes(values: Values, access: Access, n: DagNode, copies: range) -> bool:
@@ -135,7 +136,7 @@ def _integers(values: Values, form: QuantisedByte, copies: Sequence[int]) -> lis
     f, lanes = values.f, values.lanes_of(True)
     value, divisor = _dividend(values, form.value, copies)
     floats = [f.splat(v, lanes) for v in _abreast(values, value, copies)]
-    if not form.bounded:
+    if not form.is_bounded(values.magnitudes):
         least, most, zero = (f.splat(end, lanes) for end in _ends(values, form, 1.0 if divisor is None else divisor))
         floats = [_cut(f, v, least, most, least if form.unsigned else zero) for v in floats]
     if divisor is not None:

@@ -7,7 +7,7 @@ along the lanes is a scalar, emitted once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -78,10 +78,18 @@ class Vector:
 
 class Values:
     """Values of nodes. `vector` is what runs along the lanes where code is emitted now, `holding` the bounds that hold there: loads along
-    the vector need no mask for them. `populated` are extents that are not 0 there."""
+    the vector need no mask for them. `populated` are extents that are not 0 there, `magnitudes` bounds of the elements of constants."""
 
-    def __init__(self, levels: Levels, sizes: SizeTable, memory: Memory, reported: ReportedElements) -> None:
+    def __init__(
+        self,
+        levels: Levels,
+        sizes: SizeTable,
+        memory: Memory,
+        reported: ReportedElements,
+        magnitudes: Mapping[Tensor, float],
+    ) -> None:
         self.f, self.levels, self.sizes, self.memory, self.reported = levels.f, levels, sizes, memory, reported
+        self.magnitudes = magnitudes
         self.vector: Vector | None = None
         self.holding: set[IndexBound] = set()
         self.populated: frozenset[Size] = frozenset()
