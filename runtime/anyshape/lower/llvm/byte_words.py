@@ -20,6 +20,8 @@ def words_of_bytes(f: FunctionBuilder, rows: Sequence[Val], lanes: int) -> list[
     count = rows[0].type.lanes
     if count == _PER_WORD * lanes == f.target.vector_bytes:
         return _of_whole_vectors(f, rows, lanes)
+    if count == 2 * lanes and count % _UNIT == 0:
+        return _of_half_vectors(f, rows, lanes)
     assert count == lanes
     pairs = [f.shuffle(a, b, list(range(2 * lanes))) for a, b in (rows[:2], rows[2:])]
     places = [row * lanes + lane for lane in range(lanes) for row in range(_PER_WORD)]
@@ -36,6 +38,16 @@ def _of_whole_vectors(f: FunctionBuilder, rows: Sequence[Val], lanes: int) -> li
     words = [w for a, b in ((low01, low23), (high01, high23)) for w in _interleaved(f, a, b, 2)]
     assert count == words[0].type.lanes
     return [f.bitcast(w, I32.vector(lanes)) for w in words]
+
+
+def _of_half_vectors(f: FunctionBuilder, rows: Sequence[Val], lanes: int) -> list[Val]:
+    """Bytes of two rows are permuted at once to pairs, in the order in which the instructions that interleave take these."""
+    channels = [
+        half * lanes + first + k for first in range(0, lanes, _PER_WORD) for half in range(2) for k in range(_PER_WORD)
+    ]
+    places = [row * 2 * lanes + channel for channel in channels for row in range(2)]
+    pairs = [f.shuffle(a, b, places) for a, b in (rows[:2], rows[2:])]
+    return [f.bitcast(w, I32.vector(lanes)) for w in _interleaved(f, *pairs, 2)]
 
 
 def _interleaved(f: FunctionBuilder, a: Val, b: Val, size: int) -> tuple[Val, Val]:

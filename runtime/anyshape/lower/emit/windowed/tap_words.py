@@ -30,7 +30,7 @@ from anyshape.lower.llvm.types import I8, I32, I64, Val, const
 Tap = tuple[int, ...]
 PER_WORD = 4
 """Taps of a word."""
-TIERS = (4, 1)
+TIERS = (4, 2, 1)
 """Vectors of sums at once: of four the bytes are a vector, too."""
 _SIGN = 0x80
 
