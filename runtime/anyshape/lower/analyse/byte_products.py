@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from anyshape.dtypes import I32
+from anyshape.lower.analyse.magnitudes import is_short_integer
 from anyshape.lower.ir.dag import DagNode, Load, LoopVar, Operation, Reduction, walk
 from anyshape.lower.ir.padded import padded_load
 
@@ -25,6 +26,11 @@ class ByteProduct:
     @property
     def unsigned(self) -> bool:
         return self.byte.dtype.kind == "uint"
+
+    @property
+    def fits_halves(self) -> bool:
+        """Whether integers of 16 bits hold both what is multiplied and the factor."""
+        return (self.point is None or _is_byte(self.point)) and _is_of_bytes(self.factor)
 
 
 def byte_product(red: Reduction, lanes: LoopVar) -> ByteProduct | None:
@@ -45,6 +51,22 @@ def _is_readable(n: DagNode) -> bool:
     return all(not isinstance(m, Reduction) and (not isinstance(m, Load) or m.access.is_plain) for m in walk([n]))
 
 
+def _is_of_bytes(n: DagNode) -> bool:
+    """Whether a value is a byte or the difference of two."""
+    match n:
+        case Operation("sub", (a, b)):
+            return _is_byte(a) and _is_byte(b)
+    return _is_byte(n)
+
+
+def _is_byte(n: DagNode) -> bool:
+    """Whether a value is a wider integer that is a byte."""
+    match n:
+        case Operation("cast", (a,)):
+            return is_short_integer(a) and a.dtype.bits == 8
+    return False
+
+
 def _product(moving: DagNode, factor: DagNode, lanes: LoopVar) -> ByteProduct | None:
     match moving:
         case Operation("sub", (Operation("cast", (value,)), point)) if not point.domain and _is_readable(point):
@@ -57,7 +79,7 @@ def _product(moving: DagNode, factor: DagNode, lanes: LoopVar) -> ByteProduct | 
 def _of_byte(value: DagNode, point: DagNode | None, factor: DagNode, lanes: LoopVar) -> ByteProduct | None:
     padded = padded_load(value) if isinstance(value, Operation) else None
     byte = value if padded is None else padded.load
-    if not isinstance(byte, Load) or not byte.dtype.is_integer or byte.dtype.bits != 8 or byte.dtype.is_narrow:
+    if not isinstance(byte, Load) or not is_short_integer(byte) or byte.dtype.bits != 8:
         return None
     access = byte.access
     if access.checks or access.address.lets or access.address.coefficient(lanes) != 1:

@@ -1,6 +1,7 @@
-"""Bytes of four vectors side by side in words.
+"""Elements of several vectors side by side in words.
 
-In: four vectors of bytes. Out: vectors of integers of 32 bits, of which each has a byte of every vector, the first lowest.
+In: four vectors of bytes, or two of integers of 16 bits. Out: vectors of integers of 32 bits, of which each has an element of every vector,
+the first lowest.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.lower.llvm.builder import FunctionBuilder
-from anyshape.lower.llvm.types import I32, Val
+from anyshape.lower.llvm.types import I8, I32, Val
 
 _UNIT = 16
 """Bytes of a vector that are interleaved with the same ones of another by one instruction."""
@@ -48,6 +49,22 @@ def _of_half_vectors(f: FunctionBuilder, rows: Sequence[Val], lanes: int) -> lis
     places = [row * 2 * lanes + channel for channel in channels for row in range(2)]
     pairs = [f.shuffle(a, b, places) for a, b in (rows[:2], rows[2:])]
     return [f.bitcast(w, I32.vector(lanes)) for w in _interleaved(f, *pairs, 2)]
+
+
+def words_of_halves(f: FunctionBuilder, rows: Sequence[Val], lanes: int) -> list[Val]:
+    """Interleaves two vectors of integers of 16 bits to vectors of so many words, in the order of the integers."""
+    first, second = rows
+    count = first.type.lanes
+    if count == 2 * lanes:
+        units = lanes // _PER_WORD
+        fours = [k * units + unit for unit in range(units) for k in range(2)]
+        order = [_PER_WORD * four + k for four in fours for k in range(_PER_WORD)]
+        ordered = [f.shuffle(r, None, order) for r in rows] if units > 1 else rows
+        first, second = (f.bitcast(r, I8.vector(2 * count)) for r in ordered)
+        return [f.bitcast(w, I32.vector(lanes)) for w in _interleaved(f, first, second, 2)]
+    assert count == lanes
+    places = [row * lanes + lane for lane in range(lanes) for row in range(2)]
+    return [f.bitcast(f.shuffle(first, second, places), I32.vector(lanes))]
 
 
 def _interleaved(f: FunctionBuilder, a: Val, b: Val, size: int) -> tuple[Val, Val]:

@@ -17,9 +17,17 @@ from anyshape.lower.emit.loops.inner_loop import accumulate, emit_loop
 from anyshape.lower.emit.loops.nest import nest, nest_carrying
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
-from anyshape.lower.emit.windowed.tap_positions import all_inside, are_few, at_taps, tap_bounds, tap_numbers
+from anyshape.lower.emit.windowed.tap_positions import (
+    all_inside,
+    are_few,
+    at_taps,
+    prefetch_places,
+    tap_bounds,
+    tap_numbers,
+)
 from anyshape.lower.emit.windowed.tap_words import WordSums, tap_words
 from anyshape.lower.emit.windowed.windows import over_planes
+from anyshape.lower.emit.windowed.word_kinds import word_kind
 from anyshape.lower.ir.dag import Constant, DagNode, IndexBound, Load, LoopVar, Operation, Reduction, walk
 from anyshape.lower.ir.inline_values import neutral
 from anyshape.lower.ir.padded import padded_load
@@ -51,20 +59,15 @@ def emit_taps(ctx: KernelContext, scope: Scope) -> None:
     *outer, place, channels = scope.variables
     (red,) = next(s.reductions for s in scope.steps if isinstance(s, Loop) and s.reductions)
     bounds = tap_bounds([red.body], red.variables, channels)
-    byte = byte_product(red, channels) if multiplies_bytes(ctx) else None
-    if byte is None or not bounds.issuperset(byte.byte.access.bounds):
+    product = byte_product(red, channels)
+    kind = None if product is None else word_kind(ctx, product)
+    if product is None or kind is None or not bounds.issuperset(product.byte.access.bounds):
         _emit_values(ctx, scope, red, bounds)
         return
-    words = tap_words(red.variables, _taps_moved(byte.byte, place, red.variables[-1]))
-    places = _TapSums(ctx, scope, red, bounds, {})
-    sums = WordSums(ctx, red, byte, bounds, outer, place, channels, words, places.store)
+    words = tap_words(red.variables, _taps_moved(product.byte, place, red.variables[-1]), kind.per)
+    store = _TapSums(ctx, scope, red, bounds, {}).store
+    sums = WordSums(ctx, red, product, kind, bounds, outer, place, channels, words, store)
     sums.emit(otherwise=lambda: _emit_values(ctx, scope, red, bounds))
-
-
-def multiplies_bytes(ctx: KernelContext) -> bool:
-    """Whether products of four bytes are added up by one instruction, for all lanes."""
-    target = ctx.f.target
-    return target.dots and ctx.lanes * 4 == target.vector_bytes
 
 
 def _emit_values(ctx: KernelContext, scope: Scope, red: Reduction, bounds: set[IndexBound]) -> None:
@@ -122,8 +125,6 @@ def _computed(n: DagNode) -> Iterator[DagNode]:
         yield from _computed(a)
 
 
-AHEAD = 8
-"""How many places ahead is prefetched: a place takes some 20 cycles, and a line of the third cache ten times that."""
 Known = Mapping[tuple[DagNode, int], Val]
 """Values of nodes, by vector."""
 Factors = Mapping[tuple[int, ...], Mapping[tuple[DagNode, int], Val]]
@@ -262,8 +263,4 @@ class _TapSums:
             along = n.access.address.coefficient(place)
             step = next((k for k in range(1, 5) if along == n.access.address.coefficient(tap) * k), 1)
             if isinstance(tap.extent, int) and numbers[-1] >= tap.extent - step:
-                element = elementwise.memory_type(n.access.tensor.dtype)
-                further = f.mul(ctx.sizes.of(along), AHEAD)
-                pointer = f.gep(ctx.values.pointer(n.access.tensor, n.access.address), further, element)
-                for at in range(0, len(ctx.values.copies) * ctx.lanes, f.target.line_bytes // element.bytes):
-                    f.prefetch(f.gep(pointer, at, element), False)
+                prefetch_places(ctx, ctx.values.pointer(n.access.tensor, n.access.address), n.access, place)
