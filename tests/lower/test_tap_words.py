@@ -10,10 +10,14 @@ import pytest
 
 from anyshape import dims
 from anyshape.dims import Dim
-from anyshape.dtypes import F32, I32, parse_dtype
+from anyshape.dtypes import F32, parse_dtype
 from anyshape.equations.functions import cast, pad, reduce_, round_even
 from anyshape.lower import Group, host_target, lower_group
-from anyshape.lower.target import processor
+from anyshape.lower.emit.windowed import tap_words, taps
+from anyshape.lower.ir.dag import LoopVar
+from anyshape.lower.llvm.types import I32, const
+from anyshape.lower.target import Target, processor
+from tests.lower.forbidden import before_forbidden_memory
 from tests.lower.groups import B, Builder
 from tests.lower.native import Array, check
 
@@ -120,27 +124,98 @@ def test_sums_become_bytes_again(channels: int, level: str) -> None:
 WITH_DOTS = processor(
     "x86_64-unknown-linux-gnu", "x86-64-v4", "+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512vl,+avx512dq,+avx512vnni"
 )
+DOTS, PAIRS = "vpdpbusd", "pmadd"
 
 
-def test_which_sums_are_of_words() -> None:
-    def has_words(group: Group, target: Any = WITH_DOTS) -> bool:
-        return "vpdpbusd" in lower_group(group, target).text
+@pytest.mark.parametrize(
+    ("target", "instruction"),
+    [
+        (WITH_DOTS, DOTS),
+        (replace(WITH_DOTS, dots=False), PAIRS),
+        (host_target().limited("avx2"), PAIRS),
+        (host_target().limited("sse"), PAIRS),
+    ],
+    ids=["dots", "pairs of 512 bits", "avx2", "sse"],
+)
+def test_which_sums_are_of_words(target: Target, instruction: str) -> None:
+    def has_words(group: Group) -> bool:
+        return instruction in lower_group(group, target).text
 
     assert has_words(windows())
     assert has_words(windows("i8", "u8", step=2))
     assert has_words(windows(points=(False, False)))
     assert not has_words(windows("i16", "i8"))
+    assert not has_words(windows("i32", "i32"))
     assert not has_words(windows(sum_dtype="i64"))
     assert not has_words(windows(kind="max"))
-    assert not has_words(windows(), replace(WITH_DOTS, dots=False))
+
+
+def test_what_integers_of_16_bits_hold() -> None:
+    """Factors of 16 bits may be no bytes, which is known when the kernel runs; less a zero point they may be more than 16 bits hold."""
+    wide = windows("u8", "i16")
+    assert DOTS in lower_group(wide, WITH_DOTS).text
+    assert PAIRS not in lower_group(wide, replace(WITH_DOTS, dots=False)).text
+    for level in LEVELS:
+        for points in ("none", "large"):
+            check_bytes(wide, level, points, parts=(1,))
+
+
+def test_factors_that_are_no_bytes_are_multiplied_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without code for these, factors that are bytes have the same results, and others have none."""
+    target = host_target()
+    if not target.dots:
+        pytest.skip("there is no instruction for dot products of bytes")
+    monkeypatch.setattr(taps, "_emit_values", lambda ctx, scope, red, bounds: None)
+    group, sizes = windows(channels=37), [{B: 1, H: 5, W: 6, C: 37}]
+    for points in ("none", "small"):
+        check(group, sizes, fixed=random_bytes(group, sizes[0], points))
+    with pytest.raises(AssertionError, match="in 1 parts"):
+        check(group, sizes, fixed=random_bytes(group, sizes[0], "large"))
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_wrong_factors_are_noticed(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    group, sizes = windows(channels=41, step=step), [{B: 1, H: 5, W: 6, C: 41}]
+    fixed = random_bytes(group, sizes[0], "none")
+    check(group, sizes, fixed=fixed)
+    monkeypatch.setattr(tap_words.WordSums, "word", lambda self, taps, factors: const(I32.vector(self.ctx.lanes), 1))
+    with pytest.raises(AssertionError, match="in 1 parts"):
+        check(group, sizes, fixed=fixed)
 
 
 def test_places_share_what_they_see() -> None:
     """Two places of three taps see four columns; of places that are two taps apart each has words of its own."""
 
-    def loads(group: Group) -> int:
-        text = lower_group(group, WITH_DOTS).text
-        return text.count("load <64 x i8>")
+    def loads(group: Group, target: Target, bytes_: int) -> int:
+        return lower_group(group, target).text.count(f"load <{bytes_} x i8>")
 
-    assert loads(windows(channels=64)) == 3 * 4 + 3 * 3
-    assert loads(windows(channels=64, step=2)) == 2 * 9
+    pairs = replace(WITH_DOTS, dots=False)
+    for target, bytes_ in ((WITH_DOTS, 64), (pairs, 32)):
+        assert loads(windows(channels=64), target, bytes_) == 3 * 4 + 3 * 3
+        assert loads(windows(channels=64, step=2), target, bytes_) == 2 * 9
+
+
+def test_words_of_taps() -> None:
+    rows, columns = LoopVar(0, 2), LoopVar(1, 3)
+    shared = tap_words.tap_words([rows, columns], 1, 4)
+    assert (shared.places, shared.further) == (2, 1)
+    assert shared.taps == tuple(tuple((row, k) for k in range(4)) for row in range(2))
+    assert tap_words.tap_words([rows, columns], 1, 2).taps[:2] == (((0, 0), (0, 1)), ((0, 2), (0, 3)))
+    alone = tap_words.tap_words([rows, columns], 2, 4)
+    assert alone.places == 1
+    assert alone.taps == (((0, 0), (0, 1), (0, 2), (1, 0)), ((1, 1), (1, 2), None, None))
+    assert tap_words.tap_words([rows, columns], 0, 4) == alone
+    assert tap_words.tap_words([LoopVar(0, 7)], 1, 4).places == 1
+    assert tap_words.tap_words([LoopVar(0, 2)], 1, 4).places == 3
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("step", [1, 2])
+def test_nothing_is_read_past_the_end(step: int, level: str) -> None:
+    """The last bytes of what is seen, and of the factors, are the last ones of a page."""
+    group = windows("i8", "i8", step=step, channels=C)
+    for sizes in SHAPES:
+        arrays = random_bytes(group, sizes, "none")
+        x, w, _, zw, _ = group.inputs
+        ends = {t: before_forbidden_memory(arrays[t]) if arrays[t].size else arrays[t] for t in (x, w, zw)}
+        check(group, [sizes], fixed={**arrays, **ends}, target=host_target().limited(level), parts=(1,))

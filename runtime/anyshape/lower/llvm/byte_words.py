@@ -2,6 +2,9 @@
 
 In: four vectors of bytes, or two of integers of 16 bits. Out: vectors of integers of 32 bits, of which each has an element of every vector,
 the first lowest.
+
+Instructions that interleave or permute bytes do so in units of 16 bytes. Four bytes at a time are permuted first, for the results to be in
+order; where a processor permutes bytes of whole vectors, LLVM makes one permutation of two.
 """
 
 from __future__ import annotations
@@ -13,58 +16,62 @@ from anyshape.lower.llvm.types import I8, I32, Val
 
 _UNIT = 16
 """Bytes of a vector that are interleaved with the same ones of another by one instruction."""
-_PER_WORD = 4
+_WORD = 4
+"""Bytes of a word."""
 
 
 def words_of_bytes(f: FunctionBuilder, rows: Sequence[Val], lanes: int) -> list[Val]:
     """Interleaves four vectors of bytes to vectors of so many words, in the order of the bytes."""
-    count = rows[0].type.lanes
-    if count == _PER_WORD * lanes == f.target.vector_bytes:
-        return _of_whole_vectors(f, rows, lanes)
-    if count == 2 * lanes and count % _UNIT == 0:
-        return _of_half_vectors(f, rows, lanes)
-    assert count == lanes
-    pairs = [f.shuffle(a, b, list(range(2 * lanes))) for a, b in (rows[:2], rows[2:])]
-    places = [row * lanes + lane for lane in range(lanes) for row in range(_PER_WORD)]
-    return [f.bitcast(f.shuffle(*pairs, places), I32.vector(lanes))]
+    vectors, units = rows[0].type.lanes // lanes, lanes // _WORD
+    if vectors == 4:
+        order = [k * units + unit for unit in range(units) for k in range(4)]
+        a, b, c, d = (_permuted_words(f, r, order) for r in rows)
+        pairs = zip(_interleaved(f, a, b, 1), _interleaved(f, c, d, 1), strict=True)
+        return [_as_words(f, w) for low, high in pairs for w in _interleaved(f, low, high, 2)]
+    if vectors == 2:
+        first, second = (_pairs(f, f.shuffle(a, b, list(range(4 * lanes))), units) for a, b in (rows[:2], rows[2:]))
+        return [_as_words(f, w) for w in _interleaved(f, first, second, 2)]
+    halves = [f.shuffle(a, b, list(range(2 * lanes))) for a, b in (rows[:2], rows[2:])]
+    every = _permuted_words(
+        f,
+        f.shuffle(halves[0], halves[1], list(range(4 * lanes))),
+        [r * units + u for u in range(units) for r in range(4)],
+    )
+    return [_as_words(f, _permuted_units(f, every, [r * _WORD + k for k in range(_WORD) for r in range(4)]))]
 
 
-def _of_whole_vectors(f: FunctionBuilder, rows: Sequence[Val], lanes: int) -> list[Val]:
-    """Four instructions for each two vectors: those that interleave take units of 16 bytes, so that words of four bytes are permuted first for
-    the results to be in order."""
-    count, units = rows[0].type.lanes, lanes // 4
-    order = [k * units + unit for unit in range(units) for k in range(_PER_WORD)]
-    rows = [f.bitcast(f.shuffle(f.bitcast(r, I32.vector(lanes)), None, order), r.type) for r in rows]
-    (low01, high01), (low23, high23) = (_interleaved(f, a, b, 1) for a, b in (rows[:2], rows[2:]))
-    words = [w for a, b in ((low01, low23), (high01, high23)) for w in _interleaved(f, a, b, 2)]
-    assert count == words[0].type.lanes
-    return [f.bitcast(w, I32.vector(lanes)) for w in words]
-
-
-def _of_half_vectors(f: FunctionBuilder, rows: Sequence[Val], lanes: int) -> list[Val]:
-    """Bytes of two rows are permuted at once to pairs, in the order in which the instructions that interleave take these."""
-    channels = [
-        half * lanes + first + k for first in range(0, lanes, _PER_WORD) for half in range(2) for k in range(_PER_WORD)
-    ]
-    places = [row * 2 * lanes + channel for channel in channels for row in range(2)]
-    pairs = [f.shuffle(a, b, places) for a, b in (rows[:2], rows[2:])]
-    return [f.bitcast(w, I32.vector(lanes)) for w in _interleaved(f, *pairs, 2)]
+def _pairs(f: FunctionBuilder, rows: Val, units: int) -> Val:
+    """Interleaves two rows of bytes that are one after the other: those for a unit of the first words, then of the second, in each unit."""
+    order = [(2 * row + half) * units + unit for unit in range(units) for half in range(2) for row in range(2)]
+    within = [half * 2 * _WORD + row * _WORD + k for half in range(2) for k in range(_WORD) for row in range(2)]
+    return _permuted_units(f, _permuted_words(f, rows, order), within)
 
 
 def words_of_halves(f: FunctionBuilder, rows: Sequence[Val], lanes: int) -> list[Val]:
     """Interleaves two vectors of integers of 16 bits to vectors of so many words, in the order of the integers."""
     first, second = rows
-    count = first.type.lanes
-    if count == 2 * lanes:
-        units = lanes // _PER_WORD
-        fours = [k * units + unit for unit in range(units) for k in range(2)]
-        order = [_PER_WORD * four + k for four in fours for k in range(_PER_WORD)]
-        ordered = [f.shuffle(r, None, order) for r in rows] if units > 1 else rows
-        first, second = (f.bitcast(r, I8.vector(2 * count)) for r in ordered)
-        return [f.bitcast(w, I32.vector(lanes)) for w in _interleaved(f, first, second, 2)]
-    assert count == lanes
-    places = [row * lanes + lane for lane in range(lanes) for row in range(2)]
-    return [f.bitcast(f.shuffle(first, second, places), I32.vector(lanes))]
+    if first.type.lanes == lanes:
+        places = [row * lanes + lane for lane in range(lanes) for row in range(2)]
+        return [_as_words(f, f.shuffle(first, second, places))]
+    units = lanes // _WORD
+    order = [_WORD * (half * units + unit) + k for unit in range(units) for half in range(2) for k in range(_WORD)]
+    ordered = [r if units == 1 else f.shuffle(r, None, order) for r in rows]
+    first, second = (f.bitcast(r, I8.vector(4 * lanes)) for r in ordered)
+    return [_as_words(f, w) for w in _interleaved(f, first, second, 2)]
+
+
+def _as_words(f: FunctionBuilder, a: Val) -> Val:
+    return f.bitcast(a, I32.vector(a.type.lanes * a.type.bytes // _WORD))
+
+
+def _permuted_words(f: FunctionBuilder, a: Val, order: Sequence[int]) -> Val:
+    """Permutes four bytes at a time."""
+    return f.bitcast(f.shuffle(_as_words(f, a), None, order), a.type)
+
+
+def _permuted_units(f: FunctionBuilder, a: Val, order: Sequence[int]) -> Val:
+    """Permutes the bytes of each unit alike."""
+    return f.shuffle(a, None, [unit + k for unit in range(0, a.type.lanes, _UNIT) for k in order])
 
 
 def _interleaved(f: FunctionBuilder, a: Val, b: Val, size: int) -> tuple[Val, Val]:

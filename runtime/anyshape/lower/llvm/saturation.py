@@ -89,7 +89,9 @@ def saturated_bytes(f: FunctionBuilder, vectors: Sequence[Val], point: Val | Non
     prefix = {4: "sse2", 8: "avx2", 16: "avx512"}[lanes]
     words = {4: ".128", 8: "", 16: ".512"}[lanes]
     halves = I16.vector(2 * lanes)
-    packed = [f.call_intrinsic(f"llvm.x86.{prefix}.packssdw{words}", halves, vectors[k : k + 2]) for k in range(0, count, 2)]
+    packed = [
+        f.call_intrinsic(f"llvm.x86.{prefix}.packssdw{words}", halves, vectors[k : k + 2]) for k in range(0, count, 2)
+    ]
     if point is not None:
         moved = f.splat(f.convert("trunc", point, I16), 2 * lanes)
         packed = [f.call_intrinsic("llvm.sadd.sat", halves, [half, moved]) for half in packed]

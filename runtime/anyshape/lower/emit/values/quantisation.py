@@ -95,14 +95,22 @@ def byte_value(values: Values, n: Operation, copy: int) -> Val | None:
     if form is None:
         return None
     (integers,) = _integers(values, form, [copy])
-    return to_bytes(values.f, integers, _point(values, form), form.unsigned, are_cut=not form.is_bounded(values.magnitudes))
+    return to_bytes(
+        values.f, integers, _point(values, form), form.unsigned, are_cut=not form.is_bounded(values.magnitudes)
+    )
 
 
 def store_bytes(values: Values, access: Access, n: DagNode, copies: range) -> bool:
-    """Stores rounded bytes of several vectors, or what a table has for these, as one vector; returns whether it has: they have to lie side by
-    side, without masks."""
+    """Stores rounded bytes of several vectors, or what a table has for these, as one vector; returns whether it has: they have to lie side
+    by side, without masks."""
     vector = values.vector
-    if vector is None or len(copies) not in _TOGETHER or any(vector.masks) or not values.varies(n) or not access.is_plain:
+    if (
+        vector is None
+        or len(copies) not in _TOGETHER
+        or any(vector.masks)
+        or not values.varies(n)
+        or not access.is_plain
+    ):
         return False
     if access.address.coefficient(vector.variable) != 1 or not converts_to_nearest(values.f, vector.lanes):
         return False

@@ -52,9 +52,7 @@ def tap_words(variables: Sequence[LoopVar], step: int, per: int) -> TapWords:
         return TapWords(_grouped(tap_numbers(variables), per), 1, 0)
     seen = range(along + (places - 1) * step)
     lines = tap_numbers(variables[:-1])
-    return TapWords(
-        tuple(word for line in lines for word in _grouped([(*line, k) for k in seen], per)), places, step
-    )
+    return TapWords(tuple(word for line in lines for word in _grouped([(*line, k) for k in seen], per)), places, step)
 
 
 def _grouped(taps: Sequence[Tap], per: int) -> tuple[tuple[Tap | None, ...], ...]:
@@ -62,7 +60,7 @@ def _grouped(taps: Sequence[Tap], per: int) -> tuple[tuple[Tap | None, ...], ...
     return tuple((*group, *[None] * (per - len(group))) for group in groups)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WordSums:
     """The sums of a scope over `outer`, `place` and `channels`; `store` stores those of the place that is bound."""
 
@@ -94,7 +92,7 @@ class WordSums:
 
     @cached_property
     def scratch(self) -> Tensor:
-        """For each vector of channels what its sums begin with, and its words for each place."""
+        """Scratch that has, for each vector of channels, what its sums begin with, and its words for each place."""
         lanes = self.ctx.lanes
         vectors = (self.channels.extent + (lanes - 1)) // lanes
         return self.ctx.memory.reserve(dtypes.I32, vectors * (self.stored * lanes))

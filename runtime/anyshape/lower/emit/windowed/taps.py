@@ -66,7 +66,10 @@ def emit_taps(ctx: KernelContext, scope: Scope) -> None:
         return
     words = tap_words(red.variables, _taps_moved(product.byte, place, red.variables[-1]), kind.per)
     store = _TapSums(ctx, scope, red, bounds, {}).store
-    sums = WordSums(ctx, red, product, kind, bounds, outer, place, channels, words, store)
+    sums = WordSums(
+        ctx=ctx, red=red, product=product, kind=kind, bounds=bounds,
+        outer=outer, place=place, channels=channels, words=words, store=store,
+    )  # fmt: skip
     sums.emit(otherwise=lambda: _emit_values(ctx, scope, red, bounds))
 
 
@@ -256,7 +259,7 @@ class _TapSums:
 
     def fetch(self, numbers: tuple[int, ...]) -> None:
         """Prefetches what places further on see first at this tap: a row of which these are few channels is no stream of adjacent lines."""
-        ctx, f, place, tap = self.ctx, self.ctx.f, self.scope.variables[-2], self.red.variables[-1]
+        ctx, place, tap = self.ctx, self.scope.variables[-2], self.red.variables[-1]
         for n in walk([self.red.body]):
             if not isinstance(n, Load) or place not in n.domain:
                 continue

@@ -27,8 +27,11 @@ _SIGN = 0x80
 class WordKind(Protocol):
     """How many taps a word has, and how many vectors of sums are computed at once, the most first."""
 
-    per: int
-    tiers: tuple[int, ...]
+    @property
+    def per(self) -> int: ...
+
+    @property
+    def tiers(self) -> tuple[int, ...]: ...
 
     def point(self, ctx: KernelContext, product: ByteProduct) -> Val:
         """The zero point as an integer of 32 bits, as bytes are less it where they are multiplied."""
@@ -43,7 +46,7 @@ class WordKind(Protocol):
         """Bytes as they are multiplied."""
 
     def nothing(self, count: int) -> Val:
-        """So many zeros for a tap that has no factor."""
+        """Returns so many zeros, for a tap that has no factor."""
 
     def words(self, f: FunctionBuilder, rows: Sequence[Val], lanes: int) -> list[Val]:
         """Vectors of words, of what is seen at each tap."""
@@ -99,7 +102,9 @@ class HalfWords:
 
     def seen(self, f: FunctionBuilder, bytes_: Val, product: ByteProduct, point: Val) -> Val:
         halves = f.convert("zext" if product.unsigned else "sext", bytes_, I16)
-        return halves if point.number == 0 else f.sub(halves, f.splat(f.convert("trunc", point, I16), halves.type.lanes))
+        return (
+            halves if point.number == 0 else f.sub(halves, f.splat(f.convert("trunc", point, I16), halves.type.lanes))
+        )
 
     def nothing(self, count: int) -> Val:
         return const(I16.vector(count), 0)
