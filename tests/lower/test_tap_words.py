@@ -10,12 +10,13 @@ import pytest
 
 from anyshape import dims
 from anyshape.dims import Dim
-from anyshape.dtypes import F32, parse_dtype
+from anyshape.dtypes import F32, I32, parse_dtype
 from anyshape.equations.functions import cast, pad, reduce_, round_even
 from anyshape.lower import Group, host_target, lower_group
 from anyshape.lower.emit.windowed import tap_words, taps
 from anyshape.lower.ir.dag import LoopVar
-from anyshape.lower.llvm.types import I32, const
+from anyshape.lower.llvm.types import I32 as WORD
+from anyshape.lower.llvm.types import const
 from anyshape.lower.target import Target, processor
 from tests.lower.forbidden import before_forbidden_memory
 from tests.lower.groups import B, Builder
@@ -121,6 +122,26 @@ def test_sums_become_bytes_again(channels: int, level: str) -> None:
     check_bytes(windows("i8", "i8", channels=channels, bytes_to="i8"), level, "none")
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_windows_of_different_pads_in_one_kernel(level: str) -> None:
+    b, channels = Builder("two"), 20
+    x, zx, w = b.input([B, H, W, channels], "u8"), b.input([], "u8"), b.input([3, 3, channels], "i8")
+    for step, outside in ((1, zx[()]), (2, 200)):
+        y = b.tensor([B, (H - 1) // step + 1, (W - 1) // step + 1, channels], "i32")
+        n, i, j, c = b.eqs.indices("i", y.shape)
+        seen = pad(x, outside)
+
+        def term(p: Any, q: Any, at: Any = (seen, step, n, i, j, c)) -> Any:
+            seen, step, n, i, j, c = at
+            return cast(seen[n, i * step + p - 1, j * step + q - 1, c], I32) * cast(w[p, q, c], I32)
+
+        b.eqs.define(y[n, i, j, c], reduce_("sum", [3, 3], term))
+        b.output(y)
+    group = b.group()
+    assert lower_group(group, host_target().limited(level)).schedule == ("taps", "taps")
+    check(group, [{B: 2, H: 5, W: 6}], fixed={zx: np.uint8(9)}, target=host_target().limited(level))
+
+
 WITH_DOTS = processor(
     "x86_64-unknown-linux-gnu", "x86-64-v4", "+avx2,+fma,+f16c,+avx512f,+avx512bw,+avx512vl,+avx512dq,+avx512vnni"
 )
@@ -178,7 +199,7 @@ def test_wrong_factors_are_noticed(step: int, monkeypatch: pytest.MonkeyPatch) -
     group, sizes = windows(channels=41, step=step), [{B: 1, H: 5, W: 6, C: 41}]
     fixed = random_bytes(group, sizes[0], "none")
     check(group, sizes, fixed=fixed)
-    monkeypatch.setattr(tap_words.WordSums, "word", lambda self, taps, factors: const(I32.vector(self.ctx.lanes), 1))
+    monkeypatch.setattr(tap_words.WordSums, "word", lambda self, taps, factors: const(WORD.vector(self.ctx.lanes), 1))
     with pytest.raises(AssertionError, match="in 1 parts"):
         check(group, sizes, fixed=fixed)
 
@@ -204,7 +225,7 @@ def test_words_of_taps() -> None:
     alone = tap_words.tap_words([rows, columns], 2, 4)
     assert alone.places == 1
     assert alone.taps == (((0, 0), (0, 1), (0, 2), (1, 0)), ((1, 1), (1, 2), None, None))
-    assert tap_words.tap_words([rows, columns], 0, 4) == alone
+    assert tap_words.tap_words([rows, columns], 0, 4).taps == alone.taps
     assert tap_words.tap_words([LoopVar(0, 7)], 1, 4).places == 1
     assert tap_words.tap_words([LoopVar(0, 2)], 1, 4).places == 3
 

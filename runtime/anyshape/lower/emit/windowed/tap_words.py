@@ -31,7 +31,8 @@ IN_LINE = 4
 
 @dataclass(frozen=True, slots=True)
 class TapWords:
-    """The taps of each word (None: no tap), and how many places, each `step` taps after the one before it, read all they see from them."""
+    """The taps of each word (None: no tap), and how many places, each `step` taps after the one before it (0: otherwise), read all they see
+    from them."""
 
     taps: tuple[tuple[Tap | None, ...], ...]
     places: int
@@ -49,7 +50,7 @@ def tap_words(variables: Sequence[LoopVar], step: int, per: int) -> TapWords:
     assert isinstance(along, int)
     places = (IN_LINE - along) // step + 1 if step and along <= IN_LINE else 1
     if places == 1:
-        return TapWords(_grouped(tap_numbers(variables), per), 1, 0)
+        return TapWords(_grouped(tap_numbers(variables), per), 1, step)
     seen = range(along + (places - 1) * step)
     lines = tap_numbers(variables[:-1])
     return TapWords(tuple(word for line in lines for word in _grouped([(*line, k) for k in seen], per)), places, step)
@@ -219,11 +220,12 @@ class WordSums:
     def pad(self) -> Val:
         """The address of a vector of what is outside."""
         ctx, f, outside = self.ctx, self.ctx.f, self.product.outside
-        known = ctx.levels.find("pad of taps")
+        key = "pad of taps", outside
+        known = ctx.levels.find(key)
         if known is None:
             with ctx.levels.at(0 if outside is None else ctx.levels.depth(outside)):
                 value = const(I8, 0) if outside is None else ctx.values.of(outside)
                 count = f.target.vector_bytes
-                known = ctx.levels.remember("pad of taps", f.alloca(I8, count))
+                known = ctx.levels.remember(key, f.alloca(I8, count))
                 f.store(f.splat(value, count), known)
         return known
