@@ -182,7 +182,7 @@ def test_what_integers_of_16_bits_hold() -> None:
 
 
 def test_factors_that_are_no_bytes_are_multiplied_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without code for these, factors that are bytes have the same results, and others have none."""
+    """Factors that are bytes have the same results without code for any that are not; those have none."""
     target = host_target()
     if not target.dots:
         pytest.skip("there is no instruction for dot products of bytes")
