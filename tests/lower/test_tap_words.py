@@ -13,6 +13,7 @@ from anyshape.dims import Dim
 from anyshape.dtypes import F32, I32, parse_dtype
 from anyshape.equations.functions import cast, pad, reduce_, round_even
 from anyshape.lower import Group, host_target, lower_group
+from anyshape.lower.emit.loops.nest import tiers_that_run
 from anyshape.lower.emit.windowed import tap_words, taps
 from anyshape.lower.ir.dag import LoopVar
 from anyshape.lower.llvm.types import I32 as WORD
@@ -186,7 +187,7 @@ def test_factors_that_are_no_bytes_are_multiplied_one_by_one(monkeypatch: pytest
     target = host_target()
     if not target.dots:
         pytest.skip("there is no instruction for dot products of bytes")
-    monkeypatch.setattr(taps, "_emit_values", lambda ctx, scope, red, bounds: None)
+    monkeypatch.setattr(taps, "_emit_values", lambda *args, **kwargs: None)
     group, sizes = windows(channels=37), [{B: 1, H: 5, W: 6, C: 37}]
     for points in ("none", "small"):
         check(group, sizes, fixed=random_bytes(group, sizes[0], points))
@@ -214,6 +215,20 @@ def test_places_share_what_they_see() -> None:
     for target, bytes_ in ((WITH_DOTS, 64), (pairs, 32)):
         assert loads(windows(channels=64), target, bytes_) == 3 * 4 + 3 * 3
         assert loads(windows(channels=64, step=2), target, bytes_) == 2 * 9
+
+
+def test_blocks_of_known_channels() -> None:
+    """Blocks that no channels are left for have no code."""
+    assert tiers_that_run(C, (4, 2, 1), 16) == (4, 2, 1)
+    assert tiers_that_run(192, (4, 2, 1), 16) == (4,)
+    assert tiers_that_run(96, (4, 2, 1), 16) == (4, 2)
+    assert tiers_that_run(144, (4, 2, 1), 16) == (4, 1)
+    assert tiers_that_run(100, (4, 2, 1), 16) == (4, 2, 1)
+    assert tiers_that_run(5, (4, 2, 1), 16) == (1,)
+    text = lower_group(windows(channels=192, points=(False, False)), WITH_DOTS).text
+    assert (
+        "load <64 x i8>" in text and "load <32 x i8>" not in text and "load <16 x i8>" not in text.split("vpdpbusd")[0]
+    )
 
 
 def test_words_of_taps() -> None:

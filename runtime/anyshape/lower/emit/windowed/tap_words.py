@@ -16,7 +16,7 @@ from operator import attrgetter
 from anyshape import dtypes
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.byte_products import ByteProduct
-from anyshape.lower.emit.loops.nest import nest, nest_carrying
+from anyshape.lower.emit.loops.nest import nest, nest_carrying, tiers_that_run
 from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.windowed.tap_positions import all_inside, at_taps, prefetch_places, tap_numbers
 from anyshape.lower.emit.windowed.windows import over_planes
@@ -79,13 +79,14 @@ class WordSums:
     def emit(self, otherwise: Callable[[], None]) -> None:
         """Emits the scope; `otherwise` emits it for factors that words do not hold."""
         ctx, along = self.ctx, self.channels
+        tiers = tiers_that_run(along.extent, self.kind.tiers, ctx.lanes)
         beyond = self.pack()
         if beyond.number == 0:
-            over_planes(ctx, self.outer, lambda: nest(ctx, [along], self.places, vector=along, tiers=self.kind.tiers))
+            over_planes(ctx, self.outer, lambda: nest(ctx, [along], self.places, vector=along, tiers=tiers))
             return
         fit = ctx.f.compare("eq", beyond, 0)
         with ctx.levels.when(fit, certain=True):
-            over_planes(ctx, self.outer, lambda: nest(ctx, [along], self.places, vector=along, tiers=self.kind.tiers))
+            over_planes(ctx, self.outer, lambda: nest(ctx, [along], self.places, vector=along, tiers=tiers))
         with ctx.levels.when(ctx.f.not_(fit), certain=True):
             otherwise()
 

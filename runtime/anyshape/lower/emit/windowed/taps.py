@@ -70,11 +70,13 @@ def emit_taps(ctx: KernelContext, scope: Scope) -> None:
         ctx=ctx, red=red, product=product, kind=kind, bounds=bounds,
         outer=outer, place=place, channels=channels, words=words, store=store,
     )  # fmt: skip
-    sums.emit(otherwise=lambda: _emit_values(ctx, scope, red, bounds))
+    sums.emit(otherwise=lambda: _emit_values(ctx, scope, red, bounds, seldom=True))
 
 
-def _emit_values(ctx: KernelContext, scope: Scope, red: Reduction, bounds: set[IndexBound]) -> None:
-    """Emits a scope whose terms are computed one by one."""
+def _emit_values(
+    ctx: KernelContext, scope: Scope, red: Reduction, bounds: set[IndexBound], seldom: bool = False
+) -> None:
+    """Emits a scope whose terms are computed one by one; `seldom`: in as little code as there can be."""
     *outer, place, channels = scope.variables
     fixed = [
         n
@@ -96,6 +98,7 @@ def _emit_values(ctx: KernelContext, scope: Scope, red: Reduction, bounds: set[I
             nest(ctx, [place], places.emit)
 
     tiers = (2, 1) if 2 * len(tap_numbers(red.variables)) <= IN_REGISTERS else (1,) if step else (4, 1)
+    tiers = (1,) if seldom else tiers
     over_planes(ctx, outer, lambda: nest(ctx, [channels], of_channels, vector=channels, tiers=tiers))
 
 
