@@ -3,7 +3,7 @@
 In: a `Scope` that runs over places and, along the lanes, over channels. Out: its loops, in which the taps are one after the other, twice:
 without any mask for places whose window is inside of what it reads, and masked for those at edges. Places are the inner loop, for a few
 channels at a time. Where the factors of all taps do not fit registers, several places are computed together: a row of what they read is
-loaded once for all of them, and so are its factors.
+loaded once for all of them, and so are its factors. Sums of products of bytes take several taps at a time (`tap_words.py`).
 """
 
 from __future__ import annotations
