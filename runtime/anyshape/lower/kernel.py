@@ -17,6 +17,7 @@ from anyshape import failure_report
 from anyshape.dims import Cond, Size
 from anyshape.equations import Equation, Tensor
 from anyshape.equations.refusing import TensorNames
+from anyshape.kernel_model.contractions import MOST_SCALES
 from anyshape.rules.checks import located
 
 if TYPE_CHECKING:
@@ -35,6 +36,19 @@ def is_finite(constant: NDArray[Any]) -> bool:
     values = constant.astype(np.float32) if constant.dtype.kind == "V" else constant
     with np.errstate(all="ignore"):
         return bool(np.isfinite(values.min()) and np.isfinite(values.max()))
+
+
+_BOUNDS = (2.0**-6, 1.0, 2.0**12)
+"""Bounds that magnitudes of constants are held against: those of scales of weights, of scales, of biases. They are few, so that kernels
+serve many constants."""
+
+
+def magnitude_bound(constant: NDArray[Any]) -> float | None:
+    """The least of a few bounds that no element of a small constant of f32 exceeds in magnitude; None if one does, or is NaN."""
+    if constant.dtype != np.float32 or constant.nbytes > MOST_SCALES or constant.ndim > 2 or constant.size == 0:
+        return None
+    most = float(np.abs(constant).max())
+    return next((bound for bound in _BOUNDS if most <= bound), None)
 
 
 def is_small(a: NDArray[Any]) -> bool:

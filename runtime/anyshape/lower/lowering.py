@@ -21,7 +21,7 @@ from anyshape.lower.emit.values.failure_report import ReportedElements
 from anyshape.lower.ir.dag import DagNode, Load, walk
 from anyshape.lower.ir.procedure import LoweredProcedure
 from anyshape.lower.ir.stores import Ordered
-from anyshape.lower.kernel import Group, Kernel, KernelError, PackedConstant, WrittenCode
+from anyshape.lower.kernel import Group, Kernel, KernelError, PackedConstant, WrittenCode, magnitude_bound
 from anyshape.lower.llvm.builder import KERNEL_ARGS, Module
 from anyshape.lower.llvm.polling import Polls
 from anyshape.lower.llvm.types import I32, const
@@ -58,7 +58,11 @@ def _lowered(group: Group, schedule: KernelSchedule, target: Target) -> Kernel:
         numbers = enumerate((*operands, *group.outputs))
         places = {t: k for k, operand in numbers if (t := marks.get(k, operand)) is not None and isinstance(t, Tensor)}
         most_literal = MOST_LITERAL if schedule.passes_numbers else None
-        ctx = KernelContext.of_kernel(f, places, lanes=lanes, reported=reported, polls=polls, most_literal=most_literal)
+        bounds = {t: magnitude_bound(a) for t, a in group.constants.items()}
+        ctx = KernelContext.of_kernel(
+            f, places, lanes=lanes, reported=reported, polls=polls, most_literal=most_literal,
+            magnitudes={t: b for t, b in bounds.items() if b is not None},
+        )  # fmt: skip
         if not (schedule.errors or schedule.is_plain):
             end_if_empty(ctx, group.outputs)
         for t in schedule.temporaries:

@@ -17,7 +17,7 @@ from anyshape.equations.builder import Form as EquationForm
 from anyshape.equations.expr import Apply, Const, Expr, Read, Reduce, Scalar, Var
 from anyshape.equations.program import Action, Leave, Let, Order, Put, blocks_of, expressions_of
 from anyshape.kernel_model.contractions import is_of_scales, is_of_zeros
-from anyshape.lower.kernel import LITERAL_BYTES, Group, Origin, is_finite
+from anyshape.lower.kernel import LITERAL_BYTES, Group, Origin, is_finite, magnitude_bound
 
 Form = tuple[Any, ...]
 
@@ -27,7 +27,7 @@ def _constant(a: NDArray[Any]) -> Form:
         return a.shape, a.dtype.name, a.tobytes()
     if a.dtype.kind in "fV" and a.ndim > 2:
         return a.shape, a.dtype.name, is_of_scales(a), is_finite(a)
-    return a.shape, a.dtype.name, is_of_zeros(a), is_of_scales(a)
+    return a.shape, a.dtype.name, is_of_zeros(a), is_of_scales(a), magnitude_bound(a)
 
 
 class StructuralKeyWriter:

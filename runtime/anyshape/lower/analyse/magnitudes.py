@@ -6,8 +6,11 @@ In: a node. Out: a number that its magnitude does not exceed, which says that it
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from anyshape.dtypes import F32
+from anyshape.equations import Tensor
 from anyshape.lower.ir.dag import Constant, DagNode, Load, Operation
 
 MOST_BITS = 16
@@ -24,13 +27,15 @@ def is_short_integer(n: DagNode) -> bool:
     return n.dtype.is_integer and not n.dtype.is_narrow and n.dtype.bits <= MOST_BITS
 
 
-def largest(n: DagNode) -> float | None:
-    """The most that the magnitude of a value may be; None if it may be infinite or NaN, or nothing is known."""
+def largest(n: DagNode, magnitudes: Mapping[Tensor, float] = MappingProxyType({})) -> float | None:
+    """The most that the magnitude of a value may be, by those of elements of some tensors; None if it may be infinite or NaN, or nothing is
+    known."""
     bounds: dict[DagNode, float | None] = {}
 
     def bound_of(m: DagNode) -> float | None:
         if m not in bounds:
-            bound = _bound(m, [bound_of(a) for a in m.args] if _is_bounded(m) and isinstance(m, Operation) else [])
+            operands = [bound_of(a) for a in m.args] if _is_bounded(m) and isinstance(m, Operation) else []
+            bound = _bound(m, operands, magnitudes)
             bounds[m] = bound if bound is not None and bound <= _BEYOND else None
         return bounds[m]
 
@@ -42,15 +47,17 @@ def _is_bounded(n: DagNode) -> bool:
     return isinstance(n, Operation) and n.dtype == F32 and n.name in _BOUNDED
 
 
-def _bound(n: DagNode, operands: list[float | None]) -> float | None:
+def _bound(n: DagNode, operands: list[float | None], magnitudes: Mapping[Tensor, float]) -> float | None:
     match n:
         case Constant(number):
             return abs(float(number)) if math.isfinite(number) else None
-        case Load() if is_short_integer(n):
-            return 2.0**n.dtype.bits
+        case Load(access) if access.tensor in magnitudes:
+            return magnitudes[access.tensor]
         case Operation(name, args) if _is_bounded(n):
             bounds = [b for b in operands if b is not None]
             return _of(name, args, bounds) if len(bounds) == len(operands) else None
+    if n.dtype.is_integer and not n.dtype.is_narrow:
+        return 2.0 ** (n.dtype.bits - (n.dtype.kind == "int"))
     return None
 
 

@@ -83,21 +83,23 @@ def ends_of_bytes(unsigned: bool) -> tuple[int, int]:
 
 
 def saturated_bytes(f: FunctionBuilder, vectors: Sequence[Val], point: Val | None, unsigned: bool) -> Val:
-    """Bytes of four vectors of integers of 32 bits, the widest that there are, and a point of at most 8 that is added to each: in halves
-    of 16 bits, with saturation, they are no further from the ends of a byte's range than it has to be cut."""
-    lanes = vectors[0].type.lanes
+    """Bytes of two or four vectors of integers of 32 bits, the widest that there are, and a point of at most 8 that is added to each: in
+    halves of 16 bits, with saturation, they are no further from the ends of a byte's range than it has to be cut."""
+    lanes, count = vectors[0].type.lanes, len(vectors)
     prefix = {4: "sse2", 8: "avx2", 16: "avx512"}[lanes]
     words = {4: ".128", 8: "", 16: ".512"}[lanes]
     halves = I16.vector(2 * lanes)
-    packed = [f.call_intrinsic(f"llvm.x86.{prefix}.packssdw{words}", halves, vectors[k : k + 2]) for k in (0, 2)]
+    packed = [
+        f.call_intrinsic(f"llvm.x86.{prefix}.packssdw{words}", halves, vectors[k : k + 2]) for k in range(0, count, 2)
+    ]
     if point is not None:
         moved = f.splat(f.convert("trunc", point, I16), 2 * lanes)
         packed = [f.call_intrinsic("llvm.sadd.sat", halves, [half, moved]) for half in packed]
     name = "packuswb" if unsigned else "packsswb"
-    raw = f.call_intrinsic(f"llvm.x86.{prefix}.{name}{words}", I8.vector(4 * lanes), packed)
-    if lanes == 4:
+    raw = f.call_intrinsic(f"llvm.x86.{prefix}.{name}{words}", I8.vector(4 * lanes), [packed[0], packed[-1]])
+    if lanes == 4 and count == 4:
         return raw
     words_of = f.bitcast(raw, I32.vector(lanes))
     parts = lanes // 4
-    placed = f.shuffle(words_of, None, [4 * (k % parts) + k // parts for k in range(lanes)])
-    return f.bitcast(placed, I8.vector(4 * lanes))
+    placed = f.shuffle(words_of, None, [4 * (k % parts) + k // parts for k in range(count * parts)])
+    return f.bitcast(placed, I8.vector(count * lanes))

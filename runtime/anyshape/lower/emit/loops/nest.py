@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from anyshape.dims import Size
 from anyshape.lower.emit.loops.empty_loops import Spans
 from anyshape.lower.emit.values.context import KernelContext, Range
 from anyshape.lower.emit.values.levels import Iteration
@@ -171,18 +172,13 @@ def _blocks_and_rest(
             iteration.next(flat(_block(ctx, vector, iteration.index, shaped(iteration.carried, part), body)))
         sums = _replaced(sums, shaped(iteration.results, part))
         first = stop
+    known = isinstance(v.extent, int) and range_[0].number == 0 and last.number == v.extent
+    if known and tiers and last.number is not None and last.number % (tiers[-1] * lanes) == 0:
+        return sums
     if at_once > 1:
         first = _rest_at_once(ctx, v, (first, last), at_once, body, certain)
     part = [s[:1] for s in sums]
     once = bool(tiers) and tiers[-1] == 1
-    if (
-        once
-        and isinstance(v.extent, int)
-        and v.extent % lanes == 0
-        and range_[0].number == 0
-        and last.number == v.extent
-    ):
-        return sums
     with _rest(ctx, (first, last), flat(part), once, certain) as (iteration, index):
         with levels.at(depth if once else levels.innermost):
             left = f.smin(f.sub(last, index), lanes)
@@ -248,6 +244,18 @@ def _block(ctx: KernelContext, vector: Vector, index: Val, sums: Accumulators, b
     ctx.levels.bind_iteration(vector.variable, index)
     with ctx.values.along(vector):
         return body(sums)
+
+
+def tiers_that_run(extent: Size, tiers: Sequence[int], lanes: int) -> tuple[int, ...]:
+    """Leaves out of tiers of blocks those that a whole loop of a known extent has no block of."""
+    if not isinstance(extent, int):
+        return tuple(tiers)
+    run, left = list[int](), extent
+    for t in tiers:
+        if left >= t * lanes:
+            run.append(t)
+            left %= t * lanes
+    return tuple(run) if left == 0 else (*(t for t in run if t > 1), 1)
 
 
 def flat(sums: Accumulators) -> list[Val]:

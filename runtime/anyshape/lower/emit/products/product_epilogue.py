@@ -12,6 +12,7 @@ from anyshape.dims import Size
 from anyshape.lower import gemm
 from anyshape.lower.emit.products.product_operands import bind_row, in_batch
 from anyshape.lower.emit.values.context import KernelContext
+from anyshape.lower.emit.values.quantisation import store_bytes
 from anyshape.lower.emit.values.value import Vector
 from anyshape.lower.ir.dag import DagNode, Load, LoopIndex, LoopVar
 from anyshape.lower.ir.stores import below
@@ -139,6 +140,8 @@ class ProductEpilogue:
             for copy, vector in enumerate(sums):
                 ctx.levels.define(p.sum, copy, vector)
             for s in p.stores:
+                if store_bytes(ctx.values, s.access, s.value, ctx.values.copies):
+                    continue
                 for copy in range(len(sums)):
                     ctx.values.store(s.access, ctx.values.of(s.value, copy), copy)
 

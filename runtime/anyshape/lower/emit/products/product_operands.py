@@ -20,7 +20,7 @@ from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.values.value import Vector, VectorPlace
 from anyshape.lower.emit.windowed.copies import fill
-from anyshape.lower.emit.windowed.taps import all_inside, are_few, at_taps, tap_bounds
+from anyshape.lower.emit.windowed.tap_positions import all_inside, are_few, at_taps, tap_bounds
 from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, walk
 from anyshape.lower.ir.stores import Store
 from anyshape.lower.llvm import half

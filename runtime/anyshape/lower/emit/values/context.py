@@ -76,11 +76,12 @@ class KernelContext:
         reported: ReportedElements,
         polls: Polls | None,
         most_literal: int | None,
+        magnitudes: Mapping[Tensor, float],
     ) -> KernelContext:
         levels = Levels(f, polls)
         sizes = SizeTable(levels, most_literal=most_literal)
         memory = Memory(levels, sizes, operands)
-        values = Values(levels, sizes, memory, reported)
+        values = Values(levels, sizes, memory, reported, magnitudes)
         return cls(f=f, levels=levels, sizes=sizes, memory=memory, values=values, parts=Parts(f), lanes=lanes)
 
     def of_step(self, f: FunctionBuilder, shared: Val, start: int, bounds: Mapping[Dim, Size]) -> KernelContext:
@@ -89,7 +90,7 @@ class KernelContext:
         levels = Levels(f)
         sizes = SizeTable(levels, self.sizes.table, self.sizes.most_literal)
         memory = self.memory.of_step(levels, sizes, shared, start, bounds)
-        values = Values(levels, sizes, memory, self.values.reported)
+        values = Values(levels, sizes, memory, self.values.reported, self.values.magnitudes)
         return replace(self, f=f, levels=levels, sizes=sizes, memory=memory, values=values, parts=Parts(f))
 
     def of_callee(self, f: FunctionBuilder) -> KernelContext:
@@ -97,6 +98,6 @@ class KernelContext:
         levels = Levels(f)
         sizes = SizeTable(levels, self.sizes.table, self.sizes.most_literal)
         memory = self.memory.of_callee(levels, sizes)
-        values = Values(levels, sizes, memory, self.values.reported)
+        values = Values(levels, sizes, memory, self.values.reported, self.values.magnitudes)
         parts = Parts(f)
         return replace(self, f=f, levels=levels, sizes=sizes, memory=memory, values=values, parts=parts)

@@ -6,20 +6,21 @@ In: nodes of the forms `cast(round_even(x) + zero)`, where the cast is to a byte
   (`llvm/quotients.py`): a division of a vector takes several times as long. Where a product underflows, the integer is 0 either way.
 - Floats are cut to what becomes a byte of the range before they are divided, unless they are known to be no larger than integers of 32
   bits. Then rounding and the conversion to an integer are one instruction, and the zero point is added to integers.
-- Four vectors of integers become one of bytes by packing with saturation, twice, and one permutation.
+- Two or four vectors of integers become one of bytes by packing with saturation, twice, and one permutation.
 - An integer of few bits less a zero point is the difference of two floats whose mantissas end with them: adding its bits to those of
   1.5 * 2 ** 23 takes any unit for integers, where a conversion takes one for floats; or a permutation puts bytes there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from anyshape.dtypes import F32 as SINGLE
+from anyshape.equations import Tensor
 from anyshape.lower.analyse.magnitudes import is_short_integer, largest
 from anyshape.lower.ir.dag import Access, Constant, DagNode, Load, Operation
 from anyshape.lower.llvm.builder import FunctionBuilder
@@ -43,7 +44,7 @@ _UNSIGNED_BASE, _UNSIGNED_BASE_BITS = 2.0**23, 0x4B000000
 """The base of integers that are not below 0, of whose bits a byte is the integer."""
 _SAFE = 2.0**30
 """The largest bound of floats that are converted to integers of 32 bits as they are."""
-_TOGETHER = 4
+_TOGETHER = (2, 4)
 """Vectors of which one vector of bytes is made."""
 _ARITHMETIC = frozenset(("add", "sub", "mul", "div", "min", "max", "neg"))
 _MOST_ABREAST = 8
@@ -58,9 +59,9 @@ class QuantisedByte:
     point: DagNode | None
     unsigned: bool
 
-    @property
-    def bounded(self) -> bool:
-        most = largest(self.value)
+    def is_bounded(self, magnitudes: Mapping[Tensor, float]) -> bool:
+        """Whether the value is converted to an integer as it is, by the magnitudes of some tensors."""
+        most = largest(self.value, magnitudes)
         return most is not None and most <= _SAFE
 
 
@@ -94,20 +95,33 @@ def byte_value(values: Values, n: Operation, copy: int) -> Val | None:
     if form is None:
         return None
     (integers,) = _integers(values, form, [copy])
-    return to_bytes(values.f, integers, _point(values, form), form.unsigned, are_cut=not form.bounded)
+    return to_bytes(
+        values.f, integers, _point(values, form), form.unsigned, are_cut=not form.is_bounded(values.magnitudes)
+    )
 
 
 def store_bytes(values: Values, access: Access, n: DagNode, copies: range) -> bool:
-    """Stores rounded bytes of several vectors as one; returns whether it has: they have to lie side by side, without masks."""
+    """Stores rounded bytes of several vectors, or what a table has for these, as one vector; returns whether it has: they have to lie side
+    by side, without masks."""
     vector = values.vector
-    if vector is None or len(copies) != _TOGETHER or any(vector.masks) or not values.varies(n) or not access.is_plain:
+    if (
+        vector is None
+        or len(copies) not in _TOGETHER
+        or any(vector.masks)
+        or not values.varies(n)
+        or not access.is_plain
+    ):
         return False
     if access.address.coefficient(vector.variable) != 1 or not converts_to_nearest(values.f, vector.lanes):
         return False
-    form = quantised_byte(n)
-    if form is None or values.levels.find((n, 0)) is not None or values.is_looked_up(n):
+    function = values.looked_up_byte(n)
+    byte = n if function is None else function.of
+    form = quantised_byte(byte)
+    if form is None or any(values.levels.find((m, 0)) is not None for m in (n, byte)):
         return False
     raw = saturated_bytes(values.f, _integers(values, form, copies), _point(values, form), form.unsigned)
+    if function is not None:
+        raw = values.from_byte_table(n, function, raw)
     values.f.store(raw, values.pointer(access.tensor, access.address), copies[0] * vector.lanes)
     return True
 
@@ -130,7 +144,7 @@ def _integers(values: Values, form: QuantisedByte, copies: Sequence[int]) -> lis
     f, lanes = values.f, values.lanes_of(True)
     value, divisor = _dividend(values, form.value, copies)
     floats = [f.splat(v, lanes) for v in _abreast(values, value, copies)]
-    if not form.bounded:
+    if not form.is_bounded(values.magnitudes):
         least, most, zero = (f.splat(end, lanes) for end in _ends(values, form, 1.0 if divisor is None else divisor))
         floats = [_cut(f, v, least, most, least if form.unsigned else zero) for v in floats]
     if divisor is not None:

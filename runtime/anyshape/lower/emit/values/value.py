@@ -7,7 +7,7 @@ along the lanes is a scalar, emitted once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -78,10 +78,18 @@ class Vector:
 
 class Values:
     """Values of nodes. `vector` is what runs along the lanes where code is emitted now, `holding` the bounds that hold there: loads along
-    the vector need no mask for them. `populated` are extents that are not 0 there."""
+    the vector need no mask for them. `populated` are extents that are not 0 there, `magnitudes` bounds of the elements of constants."""
 
-    def __init__(self, levels: Levels, sizes: SizeTable, memory: Memory, reported: ReportedElements) -> None:
+    def __init__(
+        self,
+        levels: Levels,
+        sizes: SizeTable,
+        memory: Memory,
+        reported: ReportedElements,
+        magnitudes: Mapping[Tensor, float],
+    ) -> None:
         self.f, self.levels, self.sizes, self.memory, self.reported = levels.f, levels, sizes, memory, reported
+        self.magnitudes = magnitudes
         self.vector: Vector | None = None
         self.holding: set[IndexBound] = set()
         self.populated: frozenset[Size] = frozenset()
@@ -199,10 +207,6 @@ class Values:
             value, other = self.f.splat(value, lanes), self.f.splat(other, lanes)
         return self.f.select(inside, value, other)
 
-    def is_looked_up(self, n: DagNode) -> bool:
-        """Whether a value is looked up in a table of all bytes."""
-        return self.f.target.permutes_bytes and isinstance(n, Operation) and self._byte_function(n) is not None
-
     def _byte_function(self, n: Operation) -> byte_tables.ByteFunction | None:
         function = byte_tables.byte_function(n)
         return None if function is None or any(self.levels.depth(m) > 0 for m in function.fixed) else function
@@ -210,15 +214,21 @@ class Values:
     def _looked_up(self, n: Operation, copy: int) -> Val | None:
         """The value from a table of all bytes, if it is a function of one."""
         function = self._byte_function(n)
-        if function is None:
-            return None
+        return None if function is None else self.from_byte_table(n, function, self.of(function.of, copy))
+
+    def looked_up_byte(self, n: DagNode) -> byte_tables.ByteFunction | None:
+        """The function of a byte by which a value is looked up in a table; None if it is computed otherwise."""
+        return self._byte_function(n) if self.f.target.permutes_bytes and isinstance(n, Operation) else None
+
+    def from_byte_table(self, n: DagNode, function: byte_tables.ByteFunction, code: Val) -> Val:
+        """The value for a byte or several, from a table that is filled ahead of all loops."""
         keys = [("byte table", n, k) for k in range(byte_tables.PARTS)]
         table = [part for k in keys if (part := self.levels.find(k)) is not None]
         if not table:
             with self.levels.at(0):
                 parts = byte_tables.fill(self.f, function, self.of)
                 table = [self.levels.remember(k, part) for k, part in zip(keys, parts, strict=True)]
-        return byte_tables.look_up(self.f, table, self.of(function.of, copy))
+        return byte_tables.look_up(self.f, table, code)
 
     def _decoded(self, n: Operation, copy: int) -> Val | None:
         """The value from a table of 16, if it is a function of a code of four bits that varies along the lanes."""

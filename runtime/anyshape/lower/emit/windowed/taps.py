@@ -3,31 +3,37 @@
 In: a `Scope` that runs over places and, along the lanes, over channels. Out: its loops, in which the taps are one after the other, twice:
 without any mask for places whose window is inside of what it reads, and masked for those at edges. Places are the inner loop, for a few
 channels at a time. Where the factors of all taps do not fit registers, several places are computed together: a row of what they read is
-loaded once for all of them, and so are its factors.
+loaded once for all of them, and so are its factors. Sums of products of bytes take several taps at a time (`tap_words.py`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from itertools import product
-from operator import attrgetter
 
+from anyshape.lower.analyse.byte_products import byte_product
 from anyshape.lower.emit.loops.inner_loop import accumulate, emit_loop
 from anyshape.lower.emit.loops.nest import nest, nest_carrying
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
+from anyshape.lower.emit.windowed.tap_positions import (
+    all_inside,
+    are_few,
+    at_taps,
+    prefetch_places,
+    tap_bounds,
+    tap_numbers,
+)
+from anyshape.lower.emit.windowed.tap_words import WordSums, tap_words
 from anyshape.lower.emit.windowed.windows import over_planes
+from anyshape.lower.emit.windowed.word_kinds import word_kind
 from anyshape.lower.ir.dag import Constant, DagNode, IndexBound, Load, LoopVar, Operation, Reduction, walk
 from anyshape.lower.ir.inline_values import neutral
 from anyshape.lower.ir.padded import padded_load
-from anyshape.lower.llvm.types import I1, I64, Val, const
+from anyshape.lower.llvm.types import I64, Val, const
 from anyshape.lower.schedule.tree import Loop, Scope
 
-WRITTEN_OUT = 49
-"""The most taps that are written out."""
 TOGETHER = 8
 """Places that are computed together: as many sums as hide the latency of adding to one."""
 IN_REGISTERS = 20
@@ -48,33 +54,35 @@ def has_taps(scope: Scope) -> bool:
     return are_few(red.variables) and bool(tap_bounds([red.body], red.variables, scope.vector))
 
 
-def are_few(taps: Sequence[LoopVar]) -> bool:
-    """Whether so many taps may be written out one after the other."""
-    extents = [v.extent for v in taps if isinstance(v.extent, int)]
-    return len(extents) == len(taps) and 1 < math.prod(extents) <= WRITTEN_OUT
-
-
-def tap_bounds(values: Sequence[DagNode], taps: Sequence[LoopVar], vector: LoopVar) -> set[IndexBound]:
-    """The bounds of reads that a tap decides with the place, each with one tap, so that it holds between two taps for which it does."""
-    bounds = {b for n in walk(values) if isinstance(n, Load) for b in n.access.bounds}
-    return {b for b in bounds if _is_monotonic(b, vector, taps)}
-
-
-def _is_monotonic(b: IndexBound, vector: LoopVar, taps: Sequence[LoopVar]) -> bool:
-    own = [v for v, _ in b.index.terms if v in taps]
-    return len(own) == 1 and b.guard is None and not b.index.lets and b.index.coefficient(vector) == 0
-
-
 def emit_taps(ctx: KernelContext, scope: Scope) -> None:
     """Emits a scope that `has_taps`."""
     *outer, place, channels = scope.variables
     (red,) = next(s.reductions for s in scope.steps if isinstance(s, Loop) and s.reductions)
+    bounds = tap_bounds([red.body], red.variables, channels)
+    product = byte_product(red, channels)
+    kind = None if product is None else word_kind(ctx, product)
+    if product is None or kind is None or not bounds.issuperset(product.byte.access.bounds):
+        _emit_values(ctx, scope, red, bounds)
+        return
+    words = tap_words(red.variables, _taps_moved(product.byte, place, red.variables[-1]), kind.per)
+    store = _TapSums(ctx, scope, red, bounds, {}).store
+    sums = WordSums(
+        ctx=ctx, red=red, product=product, kind=kind, bounds=bounds,
+        outer=outer, place=place, channels=channels, words=words, store=store,
+    )  # fmt: skip
+    sums.emit(otherwise=lambda: _emit_values(ctx, scope, red, bounds, seldom=True))
+
+
+def _emit_values(
+    ctx: KernelContext, scope: Scope, red: Reduction, bounds: set[IndexBound], seldom: bool = False
+) -> None:
+    """Emits a scope whose terms are computed one by one; `seldom`: in as little code as there can be."""
+    *outer, place, channels = scope.variables
     fixed = [
         n
         for n in walk([red.body])
         if isinstance(n, Load) and scope.vector in n.domain and not n.domain & {*outer, place}
     ]
-    bounds = tap_bounds([red.body], red.variables, channels)
 
     if not fixed:
         places = _TapSums(ctx, scope, red, bounds, {})
@@ -89,7 +97,8 @@ def emit_taps(ctx: KernelContext, scope: Scope) -> None:
         else:
             nest(ctx, [place], places.emit)
 
-    tiers = (2, 1) if 2 * len(_numbers(red.variables)) <= IN_REGISTERS else (1,) if step else (4, 1)
+    tiers = (2, 1) if 2 * len(tap_numbers(red.variables)) <= IN_REGISTERS else (1,) if step else (4, 1)
+    tiers = (1,) if seldom else tiers
     over_planes(ctx, outer, lambda: nest(ctx, [channels], of_channels, vector=channels, tiers=tiers))
 
 
@@ -100,12 +109,18 @@ def _step(red: Reduction, fixed: Sequence[Load], place: LoopVar) -> int:
     steps: set[int] = set()
     for n in _computed(red.body):
         if isinstance(n, Load) and n not in fixed:
-            a = n.access.address
-            own = [k for k in (1, 2) if a.coefficient(place) == a.coefficient(tap) * k and a.coefficient(place) != 0]
-            steps |= {*own} if own and not a.lets else {0}
+            steps.add(_taps_moved(n, place, tap))
         elif not isinstance(n, Load | Operation | Constant):
             return 0
     return steps.pop() if len(steps) == 1 and fixed else 0
+
+
+def _taps_moved(n: Load, place: LoopVar, tap: LoopVar) -> int:
+    """The number of taps by which a read moves from one place to the next; 0 if it is none of 1 and 2."""
+    a = n.access.address
+    along = a.coefficient(place)
+    moved = [k for k in (1, 2) if along == a.coefficient(tap) * k and along != 0]
+    return moved[0] if moved and not a.lets else 0
 
 
 def _computed(n: DagNode) -> Iterator[DagNode]:
@@ -116,32 +131,17 @@ def _computed(n: DagNode) -> Iterator[DagNode]:
         yield from _computed(a)
 
 
-AHEAD = 8
-"""How many places ahead is prefetched: a place takes some 20 cycles, and a line of the third cache ten times that."""
 Known = Mapping[tuple[DagNode, int], Val]
 """Values of nodes, by vector."""
 Factors = Mapping[tuple[int, ...], Mapping[tuple[DagNode, int], Val]]
 """Values of nodes that are the same for all places, by tap, then by vector."""
 
 
-def _numbers(taps: Sequence[LoopVar]) -> list[tuple[int, ...]]:
-    return list(product(*(range(v.extent) for v in taps if isinstance(v.extent, int))))
-
-
-def at_taps(ctx: KernelContext, taps: Sequence[LoopVar]) -> Iterator[tuple[int, ...]]:
-    """Code for each tap, one after the other."""
-    for numbers in _numbers(taps):
-        with ctx.levels.section():
-            for v, k in zip(taps, numbers, strict=True):
-                ctx.levels.bind(v, const(I64, k))
-            yield numbers
-
-
 def _factors(ctx: KernelContext, red: Reduction, nodes: Sequence[Load]) -> Factors:
     """Loads the factors of all taps, if that many vectors may stay in registers."""
     factors: dict[tuple[int, ...], dict[tuple[DagNode, int], Val]] = {}
     copies = ctx.values.copies
-    if len(_numbers(red.variables)) * len(copies) * len(nodes) > IN_REGISTERS:
+    if len(tap_numbers(red.variables)) * len(copies) * len(nodes) > IN_REGISTERS:
         return factors
     for numbers in at_taps(ctx, red.variables):
         factors[numbers] = {(n, copy): ctx.values.of(n, copy) for n in nodes for copy in copies}
@@ -188,7 +188,7 @@ class _TapSums:
         that it meets."""
         ctx, taps = self.ctx, self.red.variables
         moving = [n for n in _computed(self.red.body) if isinstance(n, Load) and n not in fixed]
-        width = len(_numbers(taps[-1:]))
+        width = len(tap_numbers(taps[-1:]))
 
         def row(totals: list[list[Val]]) -> list[list[Val]]:
             factors = [self.loaded(fixed, index, tap) for tap in range(width)]
@@ -262,27 +262,11 @@ class _TapSums:
 
     def fetch(self, numbers: tuple[int, ...]) -> None:
         """Prefetches what places further on see first at this tap: a row of which these are few channels is no stream of adjacent lines."""
-        ctx, f, place, tap = self.ctx, self.ctx.f, self.scope.variables[-2], self.red.variables[-1]
+        ctx, place, tap = self.ctx, self.scope.variables[-2], self.red.variables[-1]
         for n in walk([self.red.body]):
             if not isinstance(n, Load) or place not in n.domain:
                 continue
             along = n.access.address.coefficient(place)
             step = next((k for k in range(1, 5) if along == n.access.address.coefficient(tap) * k), 1)
             if isinstance(tap.extent, int) and numbers[-1] >= tap.extent - step:
-                element = elementwise.memory_type(n.access.tensor.dtype)
-                further = f.mul(ctx.sizes.of(along), AHEAD)
-                pointer = f.gep(ctx.values.pointer(n.access.tensor, n.access.address), further, element)
-                for at in range(0, len(ctx.values.copies) * ctx.lanes, f.target.line_bytes // element.bytes):
-                    f.prefetch(f.gep(pointer, at, element), False)
-
-
-def all_inside(ctx: KernelContext, taps: Sequence[LoopVar], bounds: set[IndexBound], further: int = 0) -> Val:
-    """Tests the bounds for the first taps and for the last ones, or so many further on of the last variable."""
-    result = const(I1, 1)
-    for index in (lambda v: 0, lambda v: v.extent - 1 + (further if v is taps[-1] else 0)):
-        with ctx.levels.section():
-            for v in taps:
-                ctx.levels.bind(v, const(I64, index(v)))
-            holds = ctx.values.inside(sorted(bounds, key=attrgetter("order")), 0)
-        result = result if holds is None else ctx.f.and_(result, holds)
-    return result
+                prefetch_places(ctx, ctx.values.pointer(n.access.tensor, n.access.address), n.access, place)
