@@ -87,7 +87,7 @@ class WindowDim:
     size: ValLike = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TapRows:
     """An A whose rows are windows, read where they lie at each tap that is inside; k counts taps of all dims, then channels, row-major.
 

@@ -27,7 +27,6 @@ from .spec import ContractionSpec, TapRows, Tile, WindowDim
 from .tap_parts import ceil_div, indices_of, operands_of_batch, shares_of_part
 from .tiled_rows import MatrixUse
 from .tiles import ALIGN, Tiles, tiles_for
-from .words import OperandWords
 
 Poll = Callable[[Pause | None], None]
 _WORD = 4
@@ -57,8 +56,7 @@ def emit_tap_tiles(
     f: FunctionBuilder, spec: ContractionSpec, rows: TapRows, scratch: Val, part: tuple[Val, Val], poll: Poll
 ) -> None:
     """Emits the contraction. `part`: the number of the part, and how many there are."""
-    assert spec.words is not None
-    _TapTileDriver(f, spec, spec.words, rows, scratch, poll).emit(*part)
+    _TapTileDriver(f, spec, rows, scratch, poll).emit(*part)
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ class _Lines:
 
 
 @dataclass(frozen=True)
-class _PanelColumns:
+class _TiledPanel:
     """A panel: its first column, the columns that exist, where B begins, and the first kernel for so many columns."""
 
     first: Val
@@ -80,9 +78,9 @@ class _PanelColumns:
 
 
 class _TapTileDriver:
-    def __init__(
-        self, f: FunctionBuilder, spec: ContractionSpec, words: OperandWords, rows: TapRows, scratch: Val, poll: Poll
-    ) -> None:
+    def __init__(self, f: FunctionBuilder, spec: ContractionSpec, rows: TapRows, scratch: Val, poll: Poll) -> None:
+        assert spec.words is not None
+        words = spec.words
         self.f, self.spec, self.rows, self.poll = f, spec, rows, poll
         self.tiles, names = tiles_for(f.target, spec.element), words.tiles(f.target)
         assert names is not None and isinstance(rows.channels, int)
@@ -143,7 +141,7 @@ class _TapTileDriver:
         return image, self.f.sub(number, self.f.mul(image, self.image_lines))
 
     def _image(self, a: Val, number: Val) -> Val:
-        """Where an image begins."""
+        """Computes where an image begins."""
         f = self.f
         offset = const(I64, 0)
         indices = indices_of(f, number, [extent for extent, _ in self.images])
@@ -186,15 +184,15 @@ class _TapTileDriver:
         with f.for_range(0, words, ROWS) as loop:
             f.store(self.outside, at, loop.index)
 
-    def _columns(self, b: Val, panel: Val) -> _PanelColumns:
+    def _columns(self, b: Val, panel: Val) -> _TiledPanel:
         f, columns = self.f, self.tiles.columns
         first = f.mul(panel, columns)
         count = f.smin(f.sub(self.n, first), columns)
         of_panel = f.mul(first, f.mul(self.k, self.across.taps))
         kernels = f.select(f.compare("gt", count, ROWS), const(I64, 2), const(I64, 0))
-        return _PanelColumns(first, count, f.gep(b, of_panel, I32), kernels)
+        return _TiledPanel(first, count, f.gep(b, of_panel, I32), kernels)
 
-    def _sweep(self, tile: Tile, columns: _PanelColumns, lines: _Lines) -> None:
+    def _sweep(self, tile: Tile, columns: _TiledPanel, lines: _Lines) -> None:
         """Multiplies all rows of some lines by a panel. All tiles together prefetch the next panel, and a single one what it reads soon."""
         f, step = self.f, self.tiles.columns * _WORD
         rows = f.sub(f.mul(lines.count, self.places), self.along.taps - 1)
@@ -220,7 +218,7 @@ class _TapTileDriver:
         following = f.mul(f.add(line, f.sub(self.image_lines, number)), self.places)
         return f.or_(f.compare("lt", number, self.height), f.compare("gt", f.add(row, height), following))
 
-    def _multiply(self, columns: _PanelColumns, row: Val, height: Val, prefetched: tuple[Val, Val]) -> None:
+    def _multiply(self, columns: _TiledPanel, row: Val, height: Val, prefetched: tuple[Val, Val]) -> None:
         f, width = self.f, const(I64, self.tiles.columns)
         entry = f.add(columns.kernels, f.convert("zext", f.compare("gt", height, ROWS), I64))
         kernel = f.load(self.table, PTR, entry)
@@ -228,7 +226,7 @@ class _TapTileDriver:
         taps = const(I64, self.across.taps), a, pixel, f.mul(self.line, self.across.spread)
         f.call_pointer(kernel, VOID, [self.k, *taps, columns.b, width, self.temporary, width, *prefetched])
 
-    def _finish(self, tile: Tile, columns: _PanelColumns, lines: _Lines, row: Val, height: Val) -> None:
+    def _finish(self, tile: Tile, columns: _TiledPanel, lines: _Lines, row: Val, height: Val) -> None:
         """Runs the epilogue on the rows of a tile that are positions, line by line."""
         f, spec, width = self.f, self.spec, self.tiles.columns
         assert spec.epilogue is not None
