@@ -6,7 +6,7 @@ accumulators after the last iteration.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from anyshape.dims import Size
@@ -19,6 +19,9 @@ from anyshape.lower.llvm.types import I32, I64, Val, const
 
 Accumulators = list[list[Val]]
 """Accumulators of each reduction, one per copy."""
+
+Ranges = Mapping[LoopVar, Range]
+"""First iterations of loops, and what follows the last ones"""
 
 CarryingBody = Callable[[Accumulators], Accumulators]
 WRITTEN_OUT = 4
@@ -36,12 +39,15 @@ def nest(
     split: bool = False,
     spans: Spans | None = None,
     overlaps: bool = False,
+    own: Ranges | None = None,
 ) -> None:
     """Loops over the variables, outermost first, around a body that accumulates nothing. `split`: the outermost one is shared out, or,
-    where it has fewer iterations than there are parts, the next one, unless that runs along the lanes; `overlaps`: elements may be computed
-    twice, so that a row of at least one vector ends with one that overlaps the one before it."""
+    where it has fewer iterations than there are parts, the next one; `own`: what this part runs of some of them; `overlaps`: elements may
+    be computed twice, so that a row of at least one vector ends with one that overlaps the one before it."""
     run = _carrying_nothing(body)
-    nest_carrying(ctx, variables, [], run, vector=vector, tiers=tiers, split=split, spans=spans, overlaps=overlaps)
+    nest_carrying(
+        ctx, variables, [], run, vector=vector, tiers=tiers, split=split, spans=spans, overlaps=overlaps, own=own
+    )
 
 
 def nest_carrying(
@@ -55,9 +61,10 @@ def nest_carrying(
     split: bool = False,
     spans: Spans | None = None,
     overlaps: bool = False,
+    own: Ranges | None = None,
 ) -> Accumulators:
     """Loops over the variables around a body with accumulators, which are carried through all of the loops."""
-    shares = _shares(ctx, variables, vector, tiers, spans) if split else {}
+    shares = _shares(ctx, variables, vector, tiers, spans) if split else own or {}
 
     def loops(variables: Sequence[LoopVar], sums: Accumulators) -> Accumulators:
         if not variables:
@@ -86,24 +93,19 @@ def nest_carrying(
 def _shares(
     ctx: KernelContext, variables: Sequence[LoopVar], vector: LoopVar | None, tiers: Sequence[int], spans: Spans | None
 ) -> dict[LoopVar, Range]:
-    """The ranges of this part: of the outermost variable, or of the next one where the outermost has fewer iterations than there are parts,
-    as a batch of one image has."""
+    """The ranges of this part: of the outermost variable, or of the next one where the outermost has fewer iterations than there are
+    parts."""
     if not variables:
         return {}
-    f, outermost = ctx.f, variables[0]
+    outermost = variables[0]
     if outermost is vector:
         return {outermost: vector_share(ctx, outermost, tiers, True)} if spans is None else {}
     count = ctx.sizes.of(outermost.extent) if spans is None else spans.of(outermost)[1]
-    own = ctx.parts.share(count)
-    if spans is not None or len(variables) == 1 or variables[1] is vector or ctx.parts.nparts.number == 1:
-        return {outermost: own}
-    few = f.compare("lt", count, ctx.parts.nparts)
-    zero, inner = const(I64, 0), ctx.sizes.of(variables[1].extent)
-    first, last = ctx.parts.share(inner)
-    return {
-        outermost: (f.select(few, zero, own[0]), f.select(few, count, own[1])),
-        variables[1]: (f.select(few, first, zero), f.select(few, last, inner)),
-    }
+    if spans is not None or len(variables) == 1:
+        return {outermost: ctx.parts.share(count)}
+    inner = variables[1]
+    block = _block_elements(ctx, tiers) if inner is vector else 1
+    return dict(zip(variables, ctx.parts.share_either(count, ctx.sizes.of(inner.extent), block), strict=False))
 
 
 def _carrying_nothing(body: Callable[[], None]) -> CarryingBody:
@@ -125,7 +127,12 @@ def _written_out(ctx: KernelContext, range_: Range) -> int:
 def vector_share(ctx: KernelContext, v: LoopVar, tiers: Sequence[int], split: bool) -> Range:
     """The range of the loop that this part runs: its share if the loop is shared out."""
     extent = ctx.sizes.of(v.extent)
-    return ctx.parts.share(extent, tiers[0] * ctx.lanes if tiers else ctx.lanes) if split else (const(I64, 0), extent)
+    return ctx.parts.share(extent, _block_elements(ctx, tiers)) if split else (const(I64, 0), extent)
+
+
+def _block_elements(ctx: KernelContext, tiers: Sequence[int]) -> int:
+    """Elements of the largest block of vectors."""
+    return tiers[0] * ctx.lanes if tiers else ctx.lanes
 
 
 def vector_range(ctx: KernelContext, v: LoopVar, tiers: Sequence[int], range_: Range, body: Callable[[], None]) -> None:

@@ -53,6 +53,20 @@ class Parts:
         last = f.binary("udiv", f.mul(blocks, f.add(self.part, 1)), self.nparts)
         return f.mul(first, block), f.smin(f.mul(last, block), extent)
 
+    def share_either(self, outer: Val, inner: Val, block: int = 1) -> tuple[Range, Range]:
+        """The share of two loops, one inside of the other, that this part runs: some of the outer one's iterations, or, where it has fewer
+        than there are parts, as a batch of one image has, some of the inner one's, in whole blocks."""
+        f, zero = self._f, const(I64, 0)
+        of_outer = self.share(outer)
+        if self.nparts.number == 1:
+            return of_outer, (zero, inner)
+        few = f.compare("lt", outer, self.nparts)
+        of_inner = self.share(inner, block)
+        return (
+            (f.select(few, zero, of_outer[0]), f.select(few, outer, of_outer[1])),
+            (f.select(few, of_inner[0], zero), f.select(few, of_inner[1], inner)),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelContext:

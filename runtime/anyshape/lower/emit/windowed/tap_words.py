@@ -81,12 +81,22 @@ class WordSums:
         ctx, along = self.ctx, self.channels
         tiers = tiers_that_run(along.extent, self.kind.tiers, ctx.lanes)
         beyond = self.pack()
+
+        def by_words() -> None:
+            over_planes(
+                ctx,
+                self.outer,
+                lambda own: nest(ctx, [along], self.places, vector=along, tiers=tiers, own=own),
+                along,
+                tiers[0] * ctx.lanes,
+            )
+
         if beyond.number == 0:
-            over_planes(ctx, self.outer, lambda: nest(ctx, [along], self.places, vector=along, tiers=tiers))
+            by_words()
             return
         fit = ctx.f.compare("eq", beyond, 0)
         with ctx.levels.when(fit, certain=True):
-            over_planes(ctx, self.outer, lambda: nest(ctx, [along], self.places, vector=along, tiers=tiers))
+            by_words()
         with ctx.levels.when(ctx.f.not_(fit), certain=True):
             otherwise()
 

@@ -86,7 +86,7 @@ def _emit_values(
 
     if not fixed:
         places = _TapSums(ctx, scope, red, bounds, {})
-        over_planes(ctx, outer, lambda: nest(ctx, [place], places.emit_channels))
+        over_planes(ctx, outer, lambda own: nest(ctx, [place], places.emit_channels, own=own), place)
         return
     step = _step(red, fixed, place)
 
@@ -99,7 +99,13 @@ def _emit_values(
 
     tiers = (2, 1) if 2 * len(tap_numbers(red.variables)) <= IN_REGISTERS else (1,) if step else (4, 1)
     tiers = (1,) if seldom else tiers
-    over_planes(ctx, outer, lambda: nest(ctx, [channels], of_channels, vector=channels, tiers=tiers))
+    over_planes(
+        ctx,
+        outer,
+        lambda own: nest(ctx, [channels], of_channels, vector=channels, tiers=tiers, own=own),
+        channels,
+        tiers[0] * ctx.lanes,
+    )
 
 
 def _step(red: Reduction, fixed: Sequence[Load], place: LoopVar) -> int:

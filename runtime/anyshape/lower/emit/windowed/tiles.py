@@ -30,7 +30,12 @@ def emit_spread(ctx: KernelContext, scope: Scope) -> None:
             for copy in ctx.values.copies:
                 ctx.values.store(s.access, ctx.values.of(s.value, copy), copy)
 
-    over_planes(ctx, outer, lambda: nest(ctx, [place, vector], body, vector=vector, tiers=_tiers(ctx, vector)))
+    over_planes(
+        ctx,
+        outer,
+        lambda own: nest(ctx, [place, vector], body, vector=vector, tiers=_tiers(ctx, vector), own=own),
+        place,
+    )
 
 
 def _tiers(ctx: KernelContext, v: LoopVar) -> tuple[int, ...]:
@@ -52,7 +57,11 @@ def emit_tiles(ctx: KernelContext, scope: Scope) -> None:
         _rows(ctx, scope, (), values)
 
     over_planes(
-        ctx, [*planes, *outer], lambda: nest(ctx, inner, body, vector=tiled.vector, tiers=_tiers(ctx, tiled.vector))
+        ctx,
+        [*planes, *outer],
+        lambda own: nest(ctx, inner, body, vector=tiled.vector, tiers=_tiers(ctx, tiled.vector), own=own),
+        last,
+        ctx.lanes if last is tiled.vector else 1,
     )
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from anyshape.dims import Size
 from anyshape.lower.analyse.windows import ROOM, Staged, Windows
 from anyshape.lower.emit.loops.inner_loop import accumulate, products_of
-from anyshape.lower.emit.loops.nest import nest
+from anyshape.lower.emit.loops.nest import Ranges, nest
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext, Range
 from anyshape.lower.emit.windowed.copies import bind_ends, fill, fill_pads, prepare
@@ -189,19 +189,26 @@ def _joined(f: FunctionBuilder, a: Val, b: Val, lanes: int) -> Val:
     return f.shuffle(f.splat(a, lanes), f.splat(b, lanes), range(2 * lanes))
 
 
-def over_planes(ctx: KernelContext, variables: Sequence[LoopVar], body: Callable[[], None]) -> None:
-    """Loops over all planes, shared out over the parts."""
-    first, last = _share_of_planes(ctx, variables)
+def over_planes(
+    ctx: KernelContext, variables: Sequence[LoopVar], body: Callable[[Ranges], None], inner: LoopVar, block: int = 1
+) -> None:
+    """Loops over all planes around the loop of a body over an inner variable, which gets its range. Planes are shared out over the parts,
+    or, where they are fewer than these, as a signal is one, the inner iterations, in whole blocks."""
+    (first, last), own = ctx.parts.share_either(_number_of_planes(ctx, variables), ctx.sizes.of(inner.extent), block)
     with ctx.levels.loop(first, last, 1) as iteration:
         _bind_plane(ctx, variables, iteration.index)
-        body()
+        body({inner: own})
 
 
 def _share_of_planes(ctx: KernelContext, variables: Sequence[LoopVar]) -> Range:
+    return ctx.parts.share(_number_of_planes(ctx, variables))
+
+
+def _number_of_planes(ctx: KernelContext, variables: Sequence[LoopVar]) -> Val:
     count = const(I64, 1)
     for v in variables:
         count = ctx.f.mul(count, ctx.sizes.of(v.extent))
-    return ctx.parts.share(count)
+    return count
 
 
 def _bind_plane(ctx: KernelContext, variables: Sequence[LoopVar], number: Val) -> None:
