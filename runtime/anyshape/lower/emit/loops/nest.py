@@ -94,16 +94,16 @@ def _shares(
     ctx: KernelContext, variables: Sequence[LoopVar], vector: LoopVar | None, tiers: Sequence[int], spans: Spans | None
 ) -> dict[LoopVar, Range]:
     """The ranges of this part: of the outermost variable, or of the next one where the outermost has fewer iterations than there are
-    parts."""
+    parts, unless that is a known number of lanes."""
     if not variables:
         return {}
     outermost = variables[0]
     if outermost is vector:
         return {outermost: vector_share(ctx, outermost, tiers, True)} if spans is None else {}
     count = ctx.sizes.of(outermost.extent) if spans is None else spans.of(outermost)[1]
-    if spans is not None or len(variables) == 1:
+    inner = None if spans is not None or len(variables) == 1 else variables[1]
+    if inner is None or (inner is vector and isinstance(inner.extent, int)):  # whose blocks are known
         return {outermost: ctx.parts.share(count)}
-    inner = variables[1]
     block = _block_elements(ctx, tiers) if inner is vector else 1
     return dict(zip(variables, ctx.parts.share_either(count, ctx.sizes.of(inner.extent), block), strict=False))
 

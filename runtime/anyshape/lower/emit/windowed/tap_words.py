@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from operator import attrgetter
 
 from anyshape import dtypes
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.byte_products import ByteProduct
 from anyshape.lower.emit.loops.nest import nest, nest_carrying, tiers_that_run
-from anyshape.lower.emit.values.context import KernelContext
+from anyshape.lower.emit.values.context import KernelContext, Range
 from anyshape.lower.emit.windowed.tap_positions import all_inside, at_taps, prefetch_places, tap_numbers
 from anyshape.lower.emit.windowed.windows import over_planes
 from anyshape.lower.emit.windowed.word_kinds import WordKind
@@ -86,9 +86,8 @@ class WordSums:
             over_planes(
                 ctx,
                 self.outer,
-                lambda own: nest(ctx, [along], self.places, vector=along, tiers=tiers, own=own),
-                along,
-                tiers[0] * ctx.lanes,
+                lambda own: nest(ctx, [along], partial(self.places, own[self.place]), vector=along, tiers=tiers),
+                self.place,
             )
 
         if beyond.number == 0:
@@ -164,25 +163,25 @@ class WordSums:
 
     # places
 
-    def places(self) -> None:
-        """Emits all places for the channels of the vector."""
+    def places(self, own: Range) -> None:
+        """Emits a range of places for the channels of the vector."""
         ctx, f, levels, words = self.ctx, self.ctx.f, self.ctx.levels, self.words
-        extent = ctx.sizes.of(self.place.extent)
+        first, stop = own
         type_, copies = I32.vector(ctx.lanes), ctx.values.copies
         known = [[f.load(self.address(copy, k), type_) for copy in copies] for k in range(self.stored)]
-        with levels.loop(0, extent, words.places) as iteration:
+        with levels.loop(first, stop, words.places) as iteration:
             index = iteration.index
             with self.at(index):
                 inside = all_inside(ctx, self.red.variables, self.bounds, words.further)
             end = f.add(index, words.places)
-            whole = inside if words.places == 1 else f.and_(f.compare("le", end, extent), inside)
+            whole = inside if words.places == 1 else f.and_(f.compare("le", end, stop), inside)
             with levels.when(whole, certain=True):
                 self.together(index, known, words.places)
             with levels.when(f.not_(whole), certain=True):
                 if words.places == 1:
                     self.together(index, known, 1, tested=True)
                 else:
-                    with levels.loop(index, f.smin(end, extent), 1) as each:
+                    with levels.loop(index, f.smin(end, stop), 1) as each:
                         self.together(each.index, known, 1, tested=True)
 
     @contextmanager

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 
 from anyshape.lower.analyse.byte_products import byte_product
 from anyshape.lower.emit.loops.inner_loop import accumulate, emit_loop
-from anyshape.lower.emit.loops.nest import nest, nest_carrying
+from anyshape.lower.emit.loops.nest import Ranges, nest, nest_carrying
 from anyshape.lower.emit.values import elementwise
-from anyshape.lower.emit.values.context import KernelContext
+from anyshape.lower.emit.values.context import KernelContext, Range
 from anyshape.lower.emit.windowed.tap_positions import (
     all_inside,
     are_few,
@@ -90,21 +91,20 @@ def _emit_values(
         return
     step = _step(red, fixed, place)
 
-    def of_channels() -> None:
+    def of_channels(own: Ranges) -> None:
         places = _TapSums(ctx, scope, red, bounds, _factors(ctx, red, fixed))
         if step and not places.factors:
-            places.emit_together(fixed, step)
+            places.emit_together(fixed, step, own[place])
         else:
-            nest(ctx, [place], places.emit)
+            nest(ctx, [place], places.emit, own=own)
 
     tiers = (2, 1) if 2 * len(tap_numbers(red.variables)) <= IN_REGISTERS else (1,) if step else (4, 1)
     tiers = (1,) if seldom else tiers
     over_planes(
         ctx,
         outer,
-        lambda own: nest(ctx, [channels], of_channels, vector=channels, tiers=tiers, own=own),
-        channels,
-        tiers[0] * ctx.lanes,
+        lambda own: nest(ctx, [channels], partial(of_channels, own), vector=channels, tiers=tiers),
+        place,
     )
 
 
@@ -164,20 +164,19 @@ class _TapSums:
     bounds: set[IndexBound]
     factors: Factors
 
-    def emit_together(self, fixed: Sequence[Load], step: int) -> None:
-        """Loops over the places, several at a time: without tests where all of their windows are inside; else each vector that is read is
-        tested, and whether a place is one of the results."""
-        ctx, f, levels = self.ctx, self.ctx.f, self.ctx.levels
-        extent = ctx.sizes.of(self.scope.variables[-2].extent)
-        with levels.loop(0, extent, TOGETHER) as iteration:
+    def emit_together(self, fixed: Sequence[Load], step: int, own: Range) -> None:
+        """Loops over a range of places, several at a time: without tests where all of their windows are inside; else each vector that is
+        read is tested, and whether a place is one of the results."""
+        ctx, f, levels, (first, end) = self.ctx, self.ctx.f, self.ctx.levels, own
+        with levels.loop(first, end, TOGETHER) as iteration:
             index = iteration.index
             with self.at(index):
                 inside = all_inside(ctx, self.red.variables, self.bounds, (TOGETHER - 1) * step)
-            whole = f.and_(f.compare("le", f.add(index, TOGETHER), extent), inside)
+            whole = f.and_(f.compare("le", f.add(index, TOGETHER), end), inside)
             with levels.when(whole), ctx.values.held(self.bounds):
                 self.together(index, fixed, step)
             with levels.when(f.not_(whole)):
-                self.together(index, fixed, step, extent)
+                self.together(index, fixed, step, end)
 
     @contextmanager
     def at(self, index: Val, tap: int | None = None) -> Iterator[None]:

@@ -193,8 +193,12 @@ def over_planes(
     ctx: KernelContext, variables: Sequence[LoopVar], body: Callable[[Ranges], None], inner: LoopVar, block: int = 1
 ) -> None:
     """Loops over all planes around the loop of a body over an inner variable, which gets its range. Planes are shared out over the parts,
-    or, where they are fewer than these, as a signal is one, the inner iterations, in whole blocks."""
-    (first, last), own = ctx.parts.share_either(_number_of_planes(ctx, variables), ctx.sizes.of(inner.extent), block)
+    or, where they are fewer than these, as a signal is one, the inner iterations, in whole blocks, unless their number is known."""
+    count, extent = _number_of_planes(ctx, variables), ctx.sizes.of(inner.extent)
+    if block > 1 and isinstance(inner.extent, int):
+        (first, last), own = ctx.parts.share(count), (const(I64, 0), extent)
+    else:
+        (first, last), own = ctx.parts.share_either(count, extent, block)
     with ctx.levels.loop(first, last, 1) as iteration:
         _bind_plane(ctx, variables, iteration.index)
         body({inner: own})
