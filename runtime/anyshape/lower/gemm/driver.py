@@ -13,12 +13,11 @@ micro-kernels cut it by its length alone: results do not depend on the number of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 from ..llvm.builder import FunctionBuilder
-from ..llvm.polling import Pause
 from ..llvm.types import I8, I64, PTR, VOID, Type, Val, ValLike, const
 from .blocks import (
     BatchOperands,
@@ -38,7 +37,7 @@ from .microkernels import table_name
 from .packing import PACK_ARGUMENTS
 from .panels_of_b import panels_of_b
 from .shares import ranges_of_part, split_rows
-from .spec import ContractionSpec, Gathered, Packed, Prepacked, Strided, TapRows, Tile
+from .spec import ContractionSpec, Gathered, Packed, Poll, Prepacked, Strided, TapRows, Tile
 from .tap_rows import emit_tap_rows
 from .tap_tiles import emit_tap_tiles
 from .tiles import tiles_for
@@ -54,10 +53,6 @@ class _BlocksOfRows:
 
     rows: BlockRows
     tiles: Val
-
-
-Poll = Callable[[Pause | None], None]
-"""Emits a poll. `Pause`: what to do around code of others that it may call."""
 
 
 def emit_contraction(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ..llvm.builder import FunctionBuilder
+from ..llvm.polling import Pause
 from ..llvm.types import Type, Val, ValLike
 from ..target import Target
 from .reload_probe import shares_widened
@@ -141,6 +142,9 @@ RowSegments = Callable[[FunctionBuilder, Val, Val, Callable[[Val, Val], None]], 
 """Code for rows that several variables count: `row_segments(f, row, count, emit)` calls `emit(begin, end)` in a loop over the lines of
 results that rows row .. row + count - 1 overlap, of which rows begin .. end - 1 are in this one; the epilogue may use what it knows of the
 line."""
+
+Poll = Callable[[Pause | None], None]
+"""Emits a poll. `Pause`: what to do around code of others that it may call."""
 
 RowsDone = Callable[[FunctionBuilder, Tile, Val, Val], None]
 """`rows_done(f, tile, row, count)` runs once all columns of rows row .. row + count - 1 have been stored, a block of rows

@@ -6,12 +6,23 @@ In: an open kernel, a `ContractionSpec` whose A is `TapRows`. Out: addresses, in
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ..llvm.builder import FunctionBuilder
 from ..llvm.types import I64, Type, Val, ValLike, const
 from .spec import ContractionSpec, Prepacked, TapRows, Tile
 
 Range = tuple[Val, Val]
+
+
+@dataclass(frozen=True)
+class PanelColumns:
+    """A panel: its first column, the columns that exist, where B begins, and the number of the first kernel for so many columns."""
+
+    first: Val
+    count: Val
+    b: Val
+    kind: Val
 
 
 def ceil_div(f: FunctionBuilder, a: ValLike, b: ValLike) -> Val:

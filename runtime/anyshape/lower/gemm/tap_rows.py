@@ -20,7 +20,7 @@ from .blocks import SOON
 from .epilogues import TileSums, finish
 from .microkernels import FULL, NARROW, adding_name, table_index
 from .spec import ContractionSpec, TapRows, Tile
-from .tap_parts import ceil_div, indices_of, operands_of_batch, shares_of_part
+from .tap_parts import PanelColumns, ceil_div, indices_of, operands_of_batch, shares_of_part
 from .tiles import ALIGN, Tiles, tiles_for
 
 Poll = Callable[[], None]
@@ -61,16 +61,6 @@ class _Stretches:
     def start(self, f: FunctionBuilder, number: Val) -> Val:
         """The position in its line with which a stretch begins, by its number in the line."""
         return f.smin(f.mul(number, self.longest), self.line)
-
-
-@dataclass(frozen=True)
-class _PanelColumns:
-    """A panel: its first column, the columns that exist, where B begins, and the kernels by their number of rows."""
-
-    first: Val
-    count: Val
-    b: Val
-    kind: Val
 
 
 @dataclass(frozen=True)
@@ -153,15 +143,15 @@ class _TapDriver:
                     with f.for_range(block.index, end, per, at_least_once=True) as several:
                         self._sums(tile, a, columns, several.index, f.smin(f.add(several.index, per), end))
 
-    def _columns(self, b: Val, panel: Val) -> _PanelColumns:
+    def _columns(self, b: Val, panel: Val) -> PanelColumns:
         f, tiles = self.f, self.tiles
         first = f.mul(panel, tiles.columns)
         count = f.smin(f.sub(self.n, first), tiles.columns)
         full, narrow = (const(I64, table_index(tiles, kind, 0)) for kind in (FULL, NARROW))
         kind = f.select(f.compare("le", count, tiles.lanes), narrow, full)
-        return _PanelColumns(first, count, f.gep(b, f.mul(first, self.k), self.b_type), kind)
+        return PanelColumns(first, count, f.gep(b, f.mul(first, self.k), self.b_type), kind)
 
-    def _sums(self, tile: Tile, a: Val, columns: _PanelColumns, first: Val, end: Val) -> None:
+    def _sums(self, tile: Tile, a: Val, columns: PanelColumns, first: Val, end: Val) -> None:
         """Adds up the sums of some stretches, and runs the epilogue on them."""
         f, tiles, spec = self.f, self.tiles, self.spec
         row = self.stretches.row(f, first)
@@ -225,7 +215,7 @@ class _TapDriver:
         sums = f.gep(self.sums, f.mul(sums_row, self.tiles.columns), element)
         return inside, _Stretch(begin, end, f.gep(a, offset, element), b, sums)
 
-    def _line(self, columns: _PanelColumns, s: _Stretch, ahead: _PrefetchedLine, number: Val) -> None:
+    def _line(self, columns: PanelColumns, s: _Stretch, ahead: _PrefetchedLine, number: Val) -> None:
         """Adds the products of all taps of a line, tile by tile; the first has this number among all that prefetch together."""
         f, last = self.f, self.last
         length = f.sub(s.end, s.begin)
@@ -263,7 +253,7 @@ class _TapDriver:
         stop = f.smin(ceil_div(f, f.smax(behind, 0), dim.spread), dim.taps)
         return first, f.smax(f.sub(stop, first), 0)
 
-    def _tap(self, columns: _PanelColumns, tile: _TilePositions, tap: Val) -> None:
+    def _tap(self, columns: PanelColumns, tile: _TilePositions, tap: Val) -> None:
         """Adds the products of one tap for the positions for which it is inside."""
         f, dim = self.f, self.last
         if dim.position is not None:
@@ -274,7 +264,7 @@ class _TapDriver:
         with f.if_(f.compare("lt", tile.begin, tile.end)):
             self._call(columns, tile, tap, self.channels)
 
-    def _call(self, columns: _PanelColumns, tile: _TilePositions, tap: Val, steps: Val) -> None:
+    def _call(self, columns: PanelColumns, tile: _TilePositions, tap: Val, steps: Val) -> None:
         """Adds so many steps of k, from a tap of the last dim on."""
         f, s, element, width = self.f, tile.stretch, self.spec.element, const(I64, self.tiles.columns)
         kernel = f.load(self.table, PTR, f.add(columns.kind, f.sub(tile.end, tile.begin)))

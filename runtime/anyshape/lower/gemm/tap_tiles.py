@@ -18,17 +18,15 @@ from typing import Any
 
 from ..llvm.builder import FunctionBuilder
 from ..llvm.matrix_tiles import ROWS
-from ..llvm.polling import Pause
 from ..llvm.types import I1, I8, I32, I64, PTR, VOID, Val, const
 from .blocks import SOON
 from .epilogues import TileSums, finish
 from .matrix_tiles import ROW_PACK_ARGUMENTS, TALLEST
-from .spec import ContractionSpec, TapRows, Tile, WindowDim
-from .tap_parts import ceil_div, indices_of, operands_of_batch, shares_of_part
+from .spec import ContractionSpec, Poll, TapRows, Tile, WindowDim
+from .tap_parts import PanelColumns, ceil_div, indices_of, operands_of_batch, shares_of_part
 from .tiled_rows import MatrixUse
 from .tiles import ALIGN, Tiles, tiles_for
 
-Poll = Callable[[Pause | None], None]
 _WORD = 4
 
 
@@ -65,16 +63,6 @@ class _Lines:
 
     first: Val
     count: Val
-
-
-@dataclass(frozen=True)
-class _TiledPanel:
-    """A panel: its first column, the columns that exist, where B begins, and the first kernel for so many columns."""
-
-    first: Val
-    count: Val
-    b: Val
-    kernels: Val
 
 
 class _TapTileDriver:
@@ -184,15 +172,15 @@ class _TapTileDriver:
         with f.for_range(0, words, ROWS) as loop:
             f.store(self.outside, at, loop.index)
 
-    def _columns(self, b: Val, panel: Val) -> _TiledPanel:
+    def _columns(self, b: Val, panel: Val) -> PanelColumns:
         f, columns = self.f, self.tiles.columns
         first = f.mul(panel, columns)
         count = f.smin(f.sub(self.n, first), columns)
         of_panel = f.mul(first, f.mul(self.k, self.across.taps))
         kernels = f.select(f.compare("gt", count, ROWS), const(I64, 2), const(I64, 0))
-        return _TiledPanel(first, count, f.gep(b, of_panel, I32), kernels)
+        return PanelColumns(first, count, f.gep(b, of_panel, I32), kernels)
 
-    def _sweep(self, tile: Tile, columns: _TiledPanel, lines: _Lines) -> None:
+    def _sweep(self, tile: Tile, columns: PanelColumns, lines: _Lines) -> None:
         """Multiplies all rows of some lines by a panel. All tiles together prefetch the next panel, and a single one what it reads soon."""
         f, step = self.f, self.tiles.columns * _WORD
         rows = f.sub(f.mul(lines.count, self.places), self.along.taps - 1)
@@ -218,15 +206,15 @@ class _TapTileDriver:
         following = f.mul(f.add(line, f.sub(self.image_lines, number)), self.places)
         return f.or_(f.compare("lt", number, self.height), f.compare("gt", f.add(row, height), following))
 
-    def _multiply(self, columns: _TiledPanel, row: Val, height: Val, prefetched: tuple[Val, Val]) -> None:
+    def _multiply(self, columns: PanelColumns, row: Val, height: Val, prefetched: tuple[Val, Val]) -> None:
         f, width = self.f, const(I64, self.tiles.columns)
-        entry = f.add(columns.kernels, f.convert("zext", f.compare("gt", height, ROWS), I64))
+        entry = f.add(columns.kind, f.convert("zext", f.compare("gt", height, ROWS), I64))
         kernel = f.load(self.table, PTR, entry)
         a, pixel = f.gep(self.copy, f.mul(row, self.pixel), I32), const(I64, self.pixel)
         taps = const(I64, self.across.taps), a, pixel, f.mul(self.line, self.across.spread)
         f.call_pointer(kernel, VOID, [self.k, *taps, columns.b, width, self.temporary, width, *prefetched])
 
-    def _finish(self, tile: Tile, columns: _TiledPanel, lines: _Lines, row: Val, height: Val) -> None:
+    def _finish(self, tile: Tile, columns: PanelColumns, lines: _Lines, row: Val, height: Val) -> None:
         """Runs the epilogue on the rows of a tile that are positions, line by line."""
         f, spec, width = self.f, self.spec, self.tiles.columns
         assert spec.epilogue is not None
