@@ -253,7 +253,7 @@ class _ProductEmission:
             pointer=self.start(read.access.tensor, address),
             positions=tuple((size(v.extent), self.stride(address, v)) for v in positions),
             dims=tuple(dims),
-            channels=along.extent if isinstance(along.extent, int) else size(along.extent),
+            channels=size(along.extent) if self.p.words is None else _number(along.extent),
             prepare=None if read.fill is None else partial(self.operands.fill, read.fill),
             outside=None if self.p.codes is None or read.outside is None else self.operands.byte(read.outside),
         )
@@ -325,3 +325,9 @@ class _ProductEmission:
         for v in self.p.around:
             at = f.gep(at, f.mul(self.ctx.levels.indices[v], packed_step(self.p, v, f.target)), self.b_type)
         return at
+
+
+def _number(size: Size) -> int:
+    """A size that is known: channels of words fill whole tiles."""
+    assert isinstance(size, int)
+    return size
