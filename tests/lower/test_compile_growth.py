@@ -125,8 +125,9 @@ def groups(f: Function) -> Iterator[Group]:
 
 @pytest.mark.parametrize(("form", "nodes", "seed", "moving"), [("any", 300, 4, 0.8), ("chain", 100, 0, 0.3)])
 def test_pieces_are_computed_once_at_each_place(form: str, nodes: int, seed: int, moving: float) -> None:
-    """What reads a concat's pieces under several conditions had a copy of them for each: 40,989 lines of text, and 16,511."""
-    assert max(lower_group(g, host_target()).text.count("\n") for g in groups(graph(form, nodes, seed, moving))) < 5_000
+    """What reads a concat's pieces under several conditions had a copy of them for each: 40,989 lines of text, and 16,511. Code without
+    AVX-512 is a little longer."""
+    assert max(lower_group(g, host_target()).text.count("\n") for g in groups(graph(form, nodes, seed, moving))) < 6_000
 
 
 @pytest.mark.parametrize("form", ["chain", "tree", "ladder", "diamonds", "any"])

@@ -251,6 +251,8 @@ def test_few_rows_of_a_matrix_beyond_the_second_cache(m: int, level: str) -> Non
 def test_few_rows_prefetch_unless_whole_lines_fill_few_buffers(level: str, lines: int) -> None:
     """The library has a kernel of its own for few rows, or none; a large first cache has more buffers for misses."""
     target = replace(processor(level), line_bytes=64)
+    if level == "avx512 32" and target.vector_bytes < 64:
+        lines = 4  # a machine whose longest vectors are half a line
     assert target.lines_ahead == lines
     assert ("f32_far_1" in library_module(target, F32).text()) == (lines > 0)
 
@@ -379,14 +381,17 @@ def test_what_takes_longer_to_compute_is_computed_once_by_two_parts(computed: st
     assert {"a": int(of_a.max()), "b": int(of_b.max())} == times
 
 
-@pytest.mark.parametrize(("last_cache", "times"), [(8 << 20, 1), (1 << 18, 3)])
+@pytest.mark.parametrize("last_cache", [8 << 20, 1 << 18])
 @pytest.mark.parametrize("nparts", [1, 2])
-def test_rows_that_batches_share_are_packed_before_them(last_cache: int, times: int, nparts: int) -> None:
+def test_rows_that_batches_share_are_packed_before_them(last_cache: int, nparts: int) -> None:
     """Columns are computed for each block of rows that a quarter of the last cache holds. Rows a page apart are packed: what becomes of
     them while the columns of the last batch are computed is not seen, unless another block follows."""
     m, n, k, batches = 40, 64, 1024, 3
     target = replace(host_target(), l2_bytes=1 << 16, l3_bytes=last_cache)
     tiles = gemm.tiles_for(target, F32)
+    block = last_cache // 4 // (k * tiles.element.bytes) // tiles.rows * tiles.rows
+    times = -(-m // block)
+    assert (times == 1) == (last_cache == 8 << 20)
 
     def build(f: FunctionBuilder) -> None:
         c, a, counts = (f.load(f.arg("buffers"), PTR, at) for at in range(3))
@@ -523,12 +528,11 @@ def test_sums_begin_anew_after_a_number_of_products(k: int, chains: int, level: 
     assert (np.abs(result - (2.0**27 + small)) <= 8).all()
 
 
-@pytest.mark.parametrize(("level", "halves"), [("avx512", True), ("avx2", False)])
+@pytest.mark.parametrize("level", ["avx512", "avx2"])
 @pytest.mark.parametrize(("kind", "ragged"), [("masked", True), ("narrow", True), ("full", False)])
-def test_few_last_columns_are_half_a_vector_where_vectors_are_longest(
-    level: str, halves: bool, kind: str, ragged: bool
-) -> None:
+def test_few_last_columns_are_half_a_vector_where_vectors_are_longest(level: str, kind: str, ragged: bool) -> None:
     target = host_target().limited(level)
+    halves = target.vector_bytes == 64
     lanes = gemm.tiles_for(target, F32).lanes
     text = library_module(target, F32).text()
     kernel = re.search(rf"@f32_{kind}_6\(.*?\n}}", text, re.DOTALL)
