@@ -128,3 +128,14 @@ def test_sums_wrap_around() -> None:
 def test_one_operand_has_a_sign() -> None:
     with pytest.raises(TypeError, match="one operand"):
         Codes(Side(True), Side(True))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("order", ["u8 s8", "s8 u8"])
+def test_constants_take_a_byte_for_each_element(level: str, order: str) -> None:
+    """Kernels widen what words of two elements of 16 bits are made of: one row of data reads half as much memory."""
+    target, codes = host_target().limited(level), ORDERS[order]
+    per, tiles = gemm.per_word(target), gemm.tiles_for(target, I32)
+    panels = codes.prepacked(random_of(codes.b, 1, 64, 32), tiles, target)
+    assert panels.itemsize == per
+    assert panels.size == gemm.prepacked_elements(gemm.panel_steps(codes, target, 64), 32, tiles)

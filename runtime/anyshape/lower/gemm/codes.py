@@ -1,8 +1,9 @@
 """Products of bytes: several elements along k are a word of 32 bits, which is multiplied and added up as one.
 
 Where the processor adds up products of four bytes, one with a sign and one without, a word has four; elsewhere it has two, widened to 16
-bits, and nothing saturates. So a product of bytes is a product of words for the micro-kernels and the driver, whose k counts words: only
-packing, which every operand takes part in, and the step of multiplying know better. Sums are those of i32, which wrap around.
+bits, and nothing saturates. Constants keep their two bytes, which kernels widen as they read them. So a product of bytes is a product of
+words for the micro-kernels and the driver, whose k counts words: only packing, which every operand takes part in, and the step of
+multiplying know better. Sums are those of i32, which wrap around.
 
 In: what both operands are. Out: names of tables and packers, and the code of either.
 """
@@ -10,6 +11,7 @@ In: what both operands are. Out: names of tables and packers, and the code of ei
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,9 @@ from ..llvm.matrix_tiles import ROW_BYTES
 from ..llvm.transpose import transpose
 from ..llvm.types import I8, I16, I32, I64, VOID, Type, Val, const
 from ..target import Target
+from .accumulation import Accumulation
 from .matrix_tiles import ROW_PACK_ARGUMENTS, TileNames
+from .microkernels import WordKernels
 from .packing import PACK_ARGUMENTS
 from .tiles import Tiles
 from .words import panel_steps, word_panels
@@ -57,6 +61,10 @@ class Codes:
         return table_of(self.a.unsigned)
 
     @property
+    def narrow_table(self) -> str:
+        return narrow_table_of(self.a.unsigned)
+
+    @property
     def packers(self) -> tuple[str, str]:
         return pack_codes_name(self.a), pack_codes_name(self.b)
 
@@ -79,13 +87,13 @@ class Codes:
         return target.matrix_tiles.least_rows
 
     def stored_b(self, target: Target) -> Type | None:
-        return None
+        return None if per_word(target) == 4 else I16
 
     def prepacked(self, array: npt.NDArray[Any], tiles: Tiles, target: Target) -> npt.NDArray[Any]:
         raw = array.view(np.uint8) ^ np.uint8(SIGN) if self.b.flips else array.view(np.uint8)
-        codes = raw.view(np.uint8 if self.b.unsigned else np.int8)
-        per, steps = per_word(target), panel_steps(self, target, array.shape[-2])
-        return word_panels(codes.view(np.int8) if per == 4 else codes.astype(np.int16), tiles.columns, per, steps)
+        return word_panels(
+            raw.view(np.int8), tiles.columns, per_word(target), panel_steps(self, target, array.shape[-2])
+        )
 
 
 def tiled(a: Side) -> TileNames:
@@ -102,6 +110,29 @@ def tiled(a: Side) -> TileNames:
 
 def table_of(a_unsigned: bool) -> str:
     return f"anyshape_gemm_{'u8s8' if a_unsigned else 's8u8'}_kernels"
+
+
+def narrow_table_of(a_unsigned: bool) -> str:
+    return f"anyshape_gemm_{'u8s8' if a_unsigned else 's8u8'}_narrow_kernels"
+
+
+def code_kernels(a_unsigned: bool) -> WordKernels:
+    """The kernels of words."""
+    return WordKernels(table_of(a_unsigned), _accumulation(a_unsigned))
+
+
+def narrow_code_kernels(a_unsigned: bool) -> WordKernels:
+    """The kernels of words of two elements, where panels of B have two bytes for each."""
+
+    def widen(f: FunctionBuilder, narrow: Val, to: Type) -> Val:
+        elements = f.bitcast(narrow, I8.vector(2 * to.lanes))
+        return f.bitcast(f.convert("sext" if a_unsigned else "zext", elements, I16), to)
+
+    return WordKernels(narrow_table_of(a_unsigned), _accumulation(a_unsigned), widen=widen)
+
+
+def _accumulation(a_unsigned: bool) -> Accumulation:
+    return Accumulation(partial(multiply_add_words, a_unsigned=a_unsigned))
 
 
 def per_word(target: Target) -> int:

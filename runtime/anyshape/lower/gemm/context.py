@@ -40,8 +40,7 @@ class ContractionContext:
         self.a_type, self.b_type = spec.a_stored or spec.element, spec.b_stored or spec.element
         self.pitch = self._pitch()
         """Elements between rows of A in scratch."""
-        table = table_name(spec.element, self.b_type) if spec.words is None else spec.words.table
-        self.table = f.module.declare_table(table)
+        self.table = f.module.declare_table(self._table())
         self.a_packer, self.b_packer = packers_of(spec)
         self.source_types = (self.a_type, self.b_type) if spec.words is None else (spec.words.source,) * 2
         """Elements of operands in memory that are not packed yet."""
@@ -53,6 +52,12 @@ class ContractionContext:
         self.direct = spec.c is not None and spec.c.column == 1
         self.temporary = None if self.direct and self.matrix is None else f.alloca(spec.element, tiles.temporary)
         """Memory of the sums of a tile: of those of matrix tiles that are not whole, if others go where they belong."""
+
+    def _table(self) -> str:
+        words = self.spec.words
+        if words is None:
+            return table_name(self.spec.element, self.b_type)
+        return words.table if self.b_type == self.spec.element else words.narrow_table
 
     def _pitch(self) -> Val:
         f, line = self.f, self.tiles.line // self.tiles.element.bytes

@@ -7,7 +7,7 @@ first time, under a key that the code of `lower` decides, so that a lookup need 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,13 +23,14 @@ from ..llvm.matrix_tiles import EMULATIONS, WORDS
 from ..llvm.types import BF16, F16, F32, F64, I8, I16, I32, I64, Type
 from ..target import Target
 from . import pairs
-from .accumulation import Accumulation
 from .codes import (
     SIDES,
     Side,
+    code_kernels,
     emit_pack_code_rows,
     emit_pack_codes,
-    multiply_add_words,
+    narrow_code_kernels,
+    narrow_table_of,
     pack_codes_name,
     table_of,
     tiled,
@@ -58,13 +59,15 @@ STORED = (F16, BF16, I8)
 """Types that operands of f32 products may have in memory: kernels of their own widen B as they read it, packers A as they pack it."""
 CODES = (I8.vector(4),)
 """Types whose products are those of words: bytes in sums of i32, which are moved by this library too."""
+NARROW_CODES = (I8.vector(2),)
+"""Types whose products are those of words that constants have in fewer bits, where words are two bytes."""
 PAIRED = (BF16.vector(2), F16.vector(2))
 """Types whose products are those of words, from operands of f32: pairs of bf16 or of f16."""
 TILED = (BF16.vector(WORDS), I8.vector(WORDS))
 """Types whose products are those of words by matrix tiles: the first of pairs of bf16, the second of fours of bytes."""
 MOVED = (I16,)
 """Types that are transposed, and not computed with."""
-ALL = (*ELEMENTS, *STORED, *CODES, *PAIRED, *TILED, *MOVED)
+ALL = (*ELEMENTS, *STORED, *CODES, *NARROW_CODES, *PAIRED, *TILED, *MOVED)
 
 
 def library_module(target: Target, element: Type) -> Module:
@@ -82,12 +85,16 @@ def library_module(target: Target, element: Type) -> Module:
     if element in CODES:
         tiles = tiles_for(target, I32)
         for a_unsigned in (False, True):
-            step = partial(multiply_add_words, a_unsigned=a_unsigned)
-            emit_kernels(module, tiles, words=WordKernels(table_of(a_unsigned), Accumulation(step)))
+            emit_kernels(module, tiles, words=code_kernels(a_unsigned))
         for side in SIDES:
             emit_pack_codes(module, tiles, side)
         emit_transpose(module, element.scalar)
         emit_thin(module, element.scalar)
+        return module
+    if element in NARROW_CODES:
+        tiles = tiles_for(target, I32)
+        for a_unsigned in (False, True):
+            emit_kernels(module, tiles, I16, narrow_code_kernels(a_unsigned))
         return module
     if element in PAIRED:
         tiles, of = tiles_for(target, F32), Pairs(element.scalar)
@@ -173,6 +180,8 @@ def symbols_of(element: Type) -> tuple[str, ...]:
         return (*tables, pack_name(element, F32), pack_name(element), pack_all_name(element))
     if element in CODES:
         return (*map(table_of, (False, True)), *map(pack_codes_name, SIDES), *_moving(element.scalar))
+    if element in NARROW_CODES:
+        return tuple(map(narrow_table_of, (False, True)))
     if element in PAIRED:
         return Pairs(element.scalar).table, Pairs(element.scalar).packers[0]
     if element in TILED:

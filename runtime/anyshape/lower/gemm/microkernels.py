@@ -6,7 +6,7 @@ In: the row count, the panel count, masked or not: one function each. Out: funct
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 
@@ -53,24 +53,31 @@ def table_index(tiles: Tiles, kind: int, rows: int) -> int:
     return kind * (tiles.tallest + 1) + rows
 
 
+Widen = Callable[[FunctionBuilder, Val, Type], Val]
+"""Makes vectors of a type from what memory has."""
+
+
 @dataclass(frozen=True)
 class WordKernels:
     """Kernels of words: the name of their table, and how they are multiplied and added up; how few rows and a B in place are, if they are:
-    `dot` of columns that are contiguous along k, `strip` of adjacent ones."""
+    `dot` of columns that are contiguous along k, `strip` of adjacent ones. `widen`: makes words of what a prepacked B has, if that is
+    narrower."""
 
     table: str
     accumulation: Accumulation
     dot: DotOperands | None = None
     strip: StripOperands | None = None
+    widen: Widen | None = None
 
 
 def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None, words: WordKernels | None = None) -> None:
-    """Emits all kernels of an element type, and the exported table of them. `stored` as in `table_name`."""
+    """Emits all kernels of an element type, and the exported table of them. `stored` as in `table_name`, or what words are widened from."""
     stored = stored or tiles.element
     table = table_name(tiles.element, stored) if words is None else words.table
     prefix = tiles.element.suffix if words is None else table
     accumulation = OF_ELEMENTS if words is None else words.accumulation
-    names, reloads = [], stored != tiles.element and reloads_factors(module.target)
+    names, reloads = [], words is None and stored != tiles.element and reloads_factors(module.target)
+    widen = None if words is None else words.widen
     for kind in (FULL, MASKED, NARROW, WIDE, FAR):
         for rows in range(tiles.rows + 1):
             panels = tiles.panels(rows) if kind in (WIDE, FAR) else 1
@@ -84,7 +91,16 @@ def emit_kernels(module: Module, tiles: Tiles, stored: Type | None = None, words
                 names.append(_name(prefix, kind, rows))
                 vectors = 1 if kind == NARROW else tiles.vectors * panels
                 emit_kernel(
-                    module, tiles, names[-1], rows, vectors, kind, stored, reloads=reloads, accumulation=accumulation
+                    module,
+                    tiles,
+                    names[-1],
+                    rows,
+                    vectors,
+                    kind,
+                    stored,
+                    reloads=reloads,
+                    accumulation=accumulation,
+                    widen=widen,
                 )
         names += [""] * (tiles.tallest - tiles.rows)
     if words is None or words.dot is not None:
@@ -152,10 +168,11 @@ def emit_kernel(
     reloads: bool = False,
     accumulation: Accumulation = OF_ELEMENTS,
     adds: bool = False,
+    widen: Widen | None = None,
 ) -> None:
     """Emits one kernel. `keeps`: columns of B are stored widened. `reloads`: each multiply-add loads its element of A; of two vectors of
-    columns, as LLVM distinguishes two kinds of loads. `adds`: to what there is in memory, from the first products on. The last vector of a
-    ragged panel is half of one where that has all of its columns."""
+    columns, as LLVM distinguishes two kinds of loads. `adds`: to what there is in memory, from the first products on. `widen`: of words of
+    a prepacked B. The last vector of a ragged panel is half of one where that has all of its columns."""
     whole, half = [tiles.lanes] * vectors, tiles.lanes // 2
     loops = _KernelLoops(
         tiles=tiles,
@@ -166,6 +183,8 @@ def emit_kernel(
         reloads=reloads,
         accumulation=accumulation,
         adds=adds,
+        widen=widen or widened,
+        padded=keeps or widen is not None,
     )
     with module.function(name, VOID, KERNEL_ARGUMENTS, internal=True) as f:
         if kind not in (MASKED, NARROW) or keeps or tiles.lanes * tiles.element.bytes <= HALVED:
@@ -191,6 +210,9 @@ class _KernelLoops:
     reloads: bool
     accumulation: Accumulation
     adds: bool
+    widen: Widen
+    padded: bool
+    """Whether panels of B have all columns, as prepacked ones do."""
 
     def emit(self, f: FunctionBuilder, widths: Sequence[int]) -> None:
         """Emits the loops over k, for vectors of columns with so many lanes."""
@@ -216,7 +238,7 @@ class _KernelLoops:
                     _prefetch(f, tiles, f.gep(b_now, ahead, stored), offsets, stored)
                 elif self.kind == FULL and not self.keeps and rows > tiles.few_rows:
                     _ask_soon(f, tiles, f.gep(soon, f.mul(loop.index, soon_step), I8), stored)
-                columns = _columns(f, tiles, b_now, list(zip(offsets, masks, widths)), stored, self.keeps)
+                columns = self.columns(f, b_now, list(zip(offsets, masks, widths)))
                 if self.keeps:
                     _keep(f, tiles, columns, f.gep(soon, f.mul(loop.index, tiles.columns), tiles.element))
                 factors = (
@@ -240,16 +262,13 @@ class _KernelLoops:
                         _put(f, tiles, totals, c, c_step, masks, True)
             chunk.next(*loop.results[: 1 + len(origins)])
 
-
-def _columns(
-    f: FunctionBuilder, tiles: Tiles, b: Val, places: Sequence[tuple[Val, Val | None, int]], stored: Type, keeps: bool
-) -> list[Val]:
-    """Loads the columns of B for one step, widened; by their offsets, masks and lanes."""
-    if keeps:  # what is prepacked has all columns
-        places = [(offset, None, lanes) for offset, _, lanes in places]
-    return [
-        widened(f, _read(f, b, stored.vector(n), offset, mask), tiles.element.vector(n)) for offset, mask, n in places
-    ]
+    def columns(self, f: FunctionBuilder, b: Val, places: Sequence[tuple[Val, Val | None, int]]) -> list[Val]:
+        """Loads the columns of B for one step, widened; by their offsets, masks and lanes."""
+        masked = ((offset, None if self.padded else mask, lanes) for offset, mask, lanes in places)
+        return [
+            self.widen(f, _read(f, b, self.stored.vector(n), offset, mask), self.tiles.element.vector(n))
+            for offset, mask, n in masked
+        ]
 
 
 def _keep(f: FunctionBuilder, tiles: Tiles, columns: Sequence[Val], at: Val) -> None:

@@ -29,6 +29,7 @@ from .accumulation import OF_ELEMENTS, Accumulation
 from .dots import DotOperands, StoredElements, read_vector
 from .kernel_arguments import multiply_add
 from .matrix_tiles import ROW_PACK_ARGUMENTS, TileNames
+from .microkernels import table_name
 from .packing import RoundingPacker, emit_pack, emit_packer, prepack_b
 from .strips import StoredRows, StripOperands
 from .tiles import Tiles
@@ -87,6 +88,10 @@ class Pairs:
     def reads_a(self, target: Target) -> bool:
         """Whether rows of words may be read in place: f32 are none yet."""
         return False
+
+    @property
+    def narrow_table(self) -> str:
+        return table_name(F32, self.element)
 
     def stored_b(self, target: Target) -> Type | None:
         """What a `Prepacked` B is in memory where words are single elements: these are widened as they are read."""

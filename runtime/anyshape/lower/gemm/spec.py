@@ -177,7 +177,7 @@ class ContractionSpec:
 
     words: OperandWords | None = None
     """What is multiplied in place of elements: words of bytes where `element` is i32, of bf16 where it is f32. Strides count what is in
-    memory then, but those of a `Prepacked` B words."""
+    memory then, but those of a `Prepacked` B words, which may be stored in fewer bits (`b_stored`)."""
     a_packer: str | None = None
     """The packer of a `Strided` A, which is always packed then, if it is another one than that of its elements."""
 
@@ -205,14 +205,17 @@ class ContractionSpec:
         computed = isinstance(self.b, Packed) and self.b.prepare is None and self.rows_done is None
         return computed and isinstance(self.a, Strided) and all(batch.a == 0 for batch in self.batch)
 
-    def of_elements(self, target: Target) -> ContractionSpec:
-        """Returns the specification of the product without words where these are single elements of a `Prepacked` B: kernels widen them."""
-        stored = self.words.stored_b(target) if self.words is not None and isinstance(self.b, Prepacked) else None
-        if self.words is None or stored is None:
+    def as_stored(self, target: Target) -> ContractionSpec:
+        """Returns the specification with what a `Prepacked` B is in memory where words are stored otherwise: without words if these are
+        single elements."""
+        if self.words is None or not isinstance(self.b, Prepacked):
             return self
+        stored = self.words.stored_b(target)
+        if self.words.per(target) > 1:
+            return replace(self, b_stored=stored)
         return replace(self, words=None, b_stored=stored, a_packer=self.words.packers[0])
 
     def widens_b(self, target: Target) -> bool:
         """Whether B may be widened for several tiles at once, and so needs scratch."""
         narrow = self.b_stored is not None and self.b_stored != self.element
-        return isinstance(self.b, Prepacked) and narrow and shares_widened(target)
+        return isinstance(self.b, Prepacked) and narrow and self.words is None and shares_widened(target)

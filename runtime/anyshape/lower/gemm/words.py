@@ -30,6 +30,10 @@ class OperandWords(Protocol):
         """The name of the table of kernels."""
 
     @property
+    def narrow_table(self) -> str:
+        """The name of the table of kernels for words of a `Prepacked` B that are stored in fewer bits, where `stored_b` says so."""
+
+    @property
     def packers(self) -> tuple[str, str]:
         """The names of the packers of A and of B."""
 
@@ -44,7 +48,7 @@ class OperandWords(Protocol):
         """Whether rows of A that are whole words may be read in place."""
 
     def stored_b(self, target: Target) -> Type | None:
-        """What a `Prepacked` B is in memory, if it is elements that are widened as they are read, and no words."""
+        """What a word of a `Prepacked` B is in memory, if it is widened as it is read: a single element, or narrower ones side by side."""
 
     def tiles(self, target: Target) -> TileNames | None:
         """What multiplies by matrix tiles, if the target has these for such words."""
@@ -78,4 +82,4 @@ def word_panels(array: npt.NDArray[Any], width: int, per: int, steps: int) -> np
     order = (*range(len(batch)), *(len(batch) + axis for axis in (2, 0, 3, 1)))
     result = zeros((*batch, panels, words, width, per), array.dtype)
     result[...] = laid.transpose(order)
-    return result.view(np.int32).reshape(*batch, panels, words, width)
+    return result.view(f"i{per * array.itemsize}").reshape(*batch, panels, words, width)

@@ -304,7 +304,7 @@ class _ProductEmission:
             b_stored=self.b_type,
             together=self.together,
             words=p.words,
-        ).of_elements(ctx.f.target)
+        ).as_stored(ctx.f.target)
 
     @property
     def together(self) -> int:
