@@ -41,7 +41,9 @@ def measure_peak(multiply_add: MultiplyAdd = "f32") -> float:
 
 def emit_chains(module: Module, multiply_add: MultiplyAdd) -> int:
     """Emits a function that multiplies and adds, in so many iterations, as many vectors as fit the registers, or as many matrix tiles: no
-    sum waits for the last one. Factors are read from memory, so that nothing is known of them. Returns the products of an iteration."""
+    sum waits for the last one. Factors are read from memory, so that nothing is known of them; where a product and its addition are
+    several instructions, each is another in every iteration, so that none is computed before the loop. Returns the products of an
+    iteration."""
     match multiply_add:
         case "bf16 tiles":
             return _emit_tile_chains(module, "tdpbf16ps", 2)
@@ -54,8 +56,11 @@ def emit_chains(module: Module, multiply_add: MultiplyAdd) -> int:
     with module.function("peak", VOID, [("to", PTR), ("iterations", I64)]) as f:
         a, b = f.load(f.args[0], vector), f.load(f.args[0], vector, lanes)
         start = [const(vector, 0) for _ in range(chains)]
+        several = multiply_add == "i8" and not target.dots
         with f.for_range(0, f.args[1], carried=start, at_least_once=True) as loop:
-            loop.next(*[step(f, a, b, x) for x in loop.carried])
+            first = f.mul(f.binary("and", loop.index, const(I64, 1)), lanes)
+            factors = [f.load(f.args[0], vector, f.add(first, at * lanes)) if several else b for at in range(chains)]
+            loop.next(*[step(f, a, factor, x) for factor, x in zip(factors, loop.carried)])
         for at, value in enumerate(loop.results):
             f.store(value, f.args[0], at * lanes)
         f.ret()
