@@ -26,6 +26,8 @@ class Format:
 _F32 = Format(23, 127, 2.0**-126, 0x3F3504F3)
 _F64 = Format(52, 1023, 2.0**-1022, 0x3FE6A09E667F3BCD)
 
+_SCALED = {("float", 16): "ps", ("double", 8): "pd"}
+"""What AVX-512's multiplication by a power of two is called, by element and lanes."""
 LOG2E = 1.4426950408889634
 
 
@@ -41,6 +43,19 @@ def horner(f: FunctionBuilder, x: Val, coefficients: Sequence[float]) -> Val:
     return result
 
 
+def nearest(f: FunctionBuilder, x: Val, factor: float, offset: int) -> tuple[Val, Val]:
+    """(n, bits): the integer nearest to x * factor, as a float; the lowest bits of an integer, which are those of n + offset. Adding a float
+    whose last digit is worth 1 takes the place of a rounding and of a conversion."""
+    shift = 1.5 * 2.0 ** format_of(x.type).mantissa + offset
+    shifted = f.fma(x, factor, shift)
+    return f.sub(shifted, shift), f.bitcast(shifted, x.type.as_int())
+
+
+def scales_at_once(f: FunctionBuilder, type_: Type) -> bool:
+    """Whether `scale` is one instruction."""
+    return f.target.scalef and (type_.element, type_.lanes) in _SCALED
+
+
 def power_of_two(f: FunctionBuilder, n: Val) -> Val:
     """2**n for an integer-valued float within the exponents of normal numbers."""
     form = format_of(n.type)
@@ -51,8 +66,8 @@ def power_of_two(f: FunctionBuilder, n: Val) -> Val:
 def scale(f: FunctionBuilder, x: Val, n: Val, where: Val | None = None) -> Val:
     """x * 2**n, rounded once, for |n| up to twice the exponent range; one instruction where the machine has it. Lanes that are not `where`
     are 0 and underflow nowhere, which takes Intel's processors more than a hundred cycles."""
-    suffix = {("float", 16): "ps", ("double", 8): "pd"}.get((x.type.element, x.type.lanes))
-    if f.target.scalef and suffix is not None:
+    if scales_at_once(f, x.type):
+        suffix = _SCALED[x.type.element, x.type.lanes]
         mask_type = I16 if suffix == "ps" else I8
         mask = const(mask_type, -1) if where is None else f.bitcast(where, mask_type)
         args = [x, n, const(x.type, 0.0), mask, const(I32, 4)]

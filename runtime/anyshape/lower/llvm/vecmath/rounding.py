@@ -42,6 +42,12 @@ def copysign(f: FunctionBuilder, size: Val, sign: Val) -> Val:
     return f.call_intrinsic("llvm.copysign", size.type, [size, sign])
 
 
+def signed(f: FunctionBuilder, size: Val, sign: Val) -> Val:
+    """What `copysign` gives of a size that has no sign, by an instruction less."""
+    bits, lowest = sign.type.as_int(), -(1 << (sign.type.bits - 1))
+    return f.bitcast(f.or_(f.bitcast(size, bits), f.and_(f.bitcast(sign, bits), lowest)), size.type)
+
+
 def _extreme(f: FunctionBuilder, op: str, a: ValLike, b: ValLike, unsigned: bool) -> Val:
     x, y = f.pair(a, b)
     chosen = f.select(f.compare(op, x, y, unsigned), x, y)
@@ -61,9 +67,14 @@ def maximum(f: FunctionBuilder, a: ValLike, b: ValLike, unsigned: bool = False) 
 
 
 def clamp_keeping_nan(f: FunctionBuilder, x: Val, low: float, high: float) -> Val:
-    """min(max(x, low), high), NaN untouched: the order of operands is that of the machine's own min and max."""
+    """min(max(x, low), high), NaN untouched."""
+    return at_most_keeping_nan(f, at_least_keeping_nan(f, x, low), high)
+
+
+def at_least_keeping_nan(f: FunctionBuilder, x: Val, low: float) -> Val:
+    """max(x, low), NaN untouched: the order of operands is that of the machine's own min and max."""
     low_val, _ = f.pair(low, x)
-    return at_most_keeping_nan(f, f.select(f.fcmp("ogt", low_val, x), low_val, x), high)
+    return f.select(f.fcmp("ogt", low_val, x), low_val, x)
 
 
 def at_most_keeping_nan(f: FunctionBuilder, x: Val, high: float) -> Val:
