@@ -439,7 +439,7 @@ from anyshape_ops.ops.window import (
 )
 
 
-# specs/activation.yaml:15
+# specs/activation.yaml:11
 @called
 def clip(x: Operand, low: Operand = None, high: Operand = None, *, source: str = "") -> Value:
     """Every element, but none below `low` or above `high`; where low is above high, high.
@@ -449,7 +449,7 @@ def clip(x: Operand, low: Operand = None, high: Operand = None, *, source: str =
     return call(CLIP, [x, low, high], {}, source)[0]
 
 
-# specs/activation.yaml:35
+# specs/activation.yaml:31
 @called
 def leaky_relu(x: Operand, alpha: float = 0.01, *, source: str = "") -> Value:
     """Every element, those below zero times alpha.
@@ -459,7 +459,7 @@ def leaky_relu(x: Operand, alpha: float = 0.01, *, source: str = "") -> Value:
     return call(LEAKY_RELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:49
+# specs/activation.yaml:45
 @called
 def prelu(x: Operand, slope: Operand, *, source: str = "") -> Value:
     """Every element, those below zero times the slope at their place.
@@ -469,7 +469,7 @@ def prelu(x: Operand, slope: Operand, *, source: str = "") -> Value:
     return call(PRELU, [x, slope], {}, source)[0]
 
 
-# specs/activation.yaml:67
+# specs/activation.yaml:63
 @called
 def elu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element, and alpha (e^x - 1) below zero.
@@ -479,7 +479,7 @@ def elu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     return call(ELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:86
+# specs/activation.yaml:82
 @called
 def celu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element, and alpha (e^(x / alpha) - 1) below zero, smooth at zero for every alpha.
@@ -489,7 +489,7 @@ def celu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     return call(CELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:99
+# specs/activation.yaml:95
 @called
 def selu(
     x: Operand, alpha: float = 1.6732632423543772, gamma: float = 1.0507009873554805, *, source: str = ""
@@ -501,7 +501,7 @@ def selu(
     return call(SELU, [x], {"alpha": alpha, "gamma": gamma}, source)[0]
 
 
-# specs/activation.yaml:113
+# specs/activation.yaml:109
 @called
 def softplus(x: Operand, *, source: str = "") -> Value:
     """log(1 + e^x) of every element.
@@ -511,7 +511,7 @@ def softplus(x: Operand, *, source: str = "") -> Value:
     return call(SOFTPLUS, [x], {}, source)[0]
 
 
-# specs/activation.yaml:124
+# specs/activation.yaml:120
 @called
 def softsign(x: Operand, *, source: str = "") -> Value:
     """x / (1 + |x|) of every element.
@@ -521,7 +521,7 @@ def softsign(x: Operand, *, source: str = "") -> Value:
     return call(SOFTSIGN, [x], {}, source)[0]
 
 
-# specs/activation.yaml:135
+# specs/activation.yaml:131
 @called
 def hard_sigmoid(x: Operand, alpha: float = 0.2, beta: float = 0.5, *, source: str = "") -> Value:
     """alpha x + beta, cut to between 0 and 1.
@@ -531,7 +531,7 @@ def hard_sigmoid(x: Operand, alpha: float = 0.2, beta: float = 0.5, *, source: s
     return call(HARD_SIGMOID, [x], {"alpha": alpha, "beta": beta}, source)[0]
 
 
-# specs/activation.yaml:149
+# specs/activation.yaml:145
 @called
 def hard_swish(x: Operand, *, source: str = "") -> Value:
     """Every element times x / 6 + 1/2, cut to between 0 and 1.
@@ -541,7 +541,7 @@ def hard_swish(x: Operand, *, source: str = "") -> Value:
     return call(HARD_SWISH, [x], {}, source)[0]
 
 
-# specs/activation.yaml:161
+# specs/activation.yaml:157
 @called
 def mish(x: Operand, *, source: str = "") -> Value:
     """Every element times the hyperbolic tangent of its softplus.
@@ -551,7 +551,7 @@ def mish(x: Operand, *, source: str = "") -> Value:
     return call(MISH, [x], {}, source)[0]
 
 
-# specs/activation.yaml:177
+# specs/activation.yaml:173
 @called
 def swish(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element times the logistic function of alpha times it.
@@ -561,7 +561,7 @@ def swish(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     return call(SWISH, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:193
+# specs/activation.yaml:189
 @called
 def thresholded_relu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Value:
     """Every element above alpha, and zero in place of the others.
@@ -571,7 +571,7 @@ def thresholded_relu(x: Operand, alpha: float = 1.0, *, source: str = "") -> Val
     return call(THRESHOLDED_RELU, [x], {"alpha": alpha}, source)[0]
 
 
-# specs/activation.yaml:206
+# specs/activation.yaml:202
 @called
 def shrink(x: Operand, bias: float = 0.0, lambd: float = 0.5, *, source: str = "") -> Value:
     """Elements of at most `lambd` in magnitude become zero, all others come nearer to zero by `bias`.
@@ -1387,7 +1387,7 @@ def max_roi_pool(
     )[0]
 
 
-# specs/elementwise.yaml:37
+# specs/elementwise.yaml:32
 @called
 def add(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The sum of two tensors, element by element.
@@ -1397,7 +1397,7 @@ def add(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(ADD, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:56
+# specs/elementwise.yaml:51
 @called
 def sub(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The difference of two tensors, element by element.
@@ -1407,7 +1407,7 @@ def sub(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(SUB, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:77
+# specs/elementwise.yaml:72
 @called
 def mul(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The product of two tensors, element by element.
@@ -1417,7 +1417,7 @@ def mul(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MUL, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:98
+# specs/elementwise.yaml:93
 @called
 def div(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The quotient of two tensors, element by element; of integers it is cut towards zero.
@@ -1427,7 +1427,7 @@ def div(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(DIV, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:117
+# specs/elementwise.yaml:112
 @called
 def pow(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The first tensor raised to the power of the second, in the dtype of the first; an integer is cut, if
@@ -1438,7 +1438,7 @@ def pow(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(POW, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:150
+# specs/elementwise.yaml:145
 @called
 def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") -> Value:
     """What a division rounded down leaves, with the sign of b; with `truncated` the division is cut towards zero.
@@ -1448,7 +1448,7 @@ def mod(a: Operand, b: Operand, truncated: bool = False, *, source: str = "") ->
     return call(MOD, [a, b], {"truncated": truncated}, source)[0]
 
 
-# specs/elementwise.yaml:176
+# specs/elementwise.yaml:171
 @called
 def floor_div(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The quotient of two tensors rounded down, element by element.
@@ -1458,7 +1458,7 @@ def floor_div(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(FLOOR_DIV, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:195
+# specs/elementwise.yaml:190
 @called
 def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The larger of two elements; NaN if either is NaN.
@@ -1468,7 +1468,7 @@ def maximum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MAXIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:211
+# specs/elementwise.yaml:206
 @called
 def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     """The smaller of two elements; NaN if either is NaN.
@@ -1478,7 +1478,7 @@ def minimum(a: Operand, b: Operand, *, source: str = "") -> Value:
     return call(MINIMUM, [a, b], {}, source)[0]
 
 
-# specs/elementwise.yaml:227
+# specs/elementwise.yaml:222
 @called
 def neg(x: Operand, *, source: str = "") -> Value:
     """The negative of every element.
@@ -1488,7 +1488,7 @@ def neg(x: Operand, *, source: str = "") -> Value:
     return call(NEG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:247
+# specs/elementwise.yaml:242
 @called
 def abs(x: Operand, *, source: str = "") -> Value:
     """The absolute value of every element.
@@ -1498,7 +1498,7 @@ def abs(x: Operand, *, source: str = "") -> Value:
     return call(ABS, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:265
+# specs/elementwise.yaml:260
 @called
 def exp(x: Operand, *, source: str = "") -> Value:
     """e to the power of every element.
@@ -1508,7 +1508,7 @@ def exp(x: Operand, *, source: str = "") -> Value:
     return call(EXP, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:277
+# specs/elementwise.yaml:272
 @called
 def log(x: Operand, *, source: str = "") -> Value:
     """The natural logarithm of every element.
@@ -1518,7 +1518,7 @@ def log(x: Operand, *, source: str = "") -> Value:
     return call(LOG, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:289
+# specs/elementwise.yaml:284
 @called
 def expm1(x: Operand, *, source: str = "") -> Value:
     """e to the power of every element, less one, without losing the digits of an element near zero.
@@ -1528,7 +1528,7 @@ def expm1(x: Operand, *, source: str = "") -> Value:
     return call(EXPM1, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:300
+# specs/elementwise.yaml:295
 @called
 def log1p(x: Operand, *, source: str = "") -> Value:
     """The natural logarithm of one plus every element, without losing the digits of an element near zero.
@@ -1538,7 +1538,7 @@ def log1p(x: Operand, *, source: str = "") -> Value:
     return call(LOG1P, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:311
+# specs/elementwise.yaml:306
 @called
 def floor(x: Operand, *, source: str = "") -> Value:
     """The largest integer that is not above an element.
@@ -1548,7 +1548,7 @@ def floor(x: Operand, *, source: str = "") -> Value:
     return call(FLOOR, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:324
+# specs/elementwise.yaml:319
 @called
 def ceil(x: Operand, *, source: str = "") -> Value:
     """The smallest integer that is not below an element.
@@ -1558,7 +1558,7 @@ def ceil(x: Operand, *, source: str = "") -> Value:
     return call(CEIL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:337
+# specs/elementwise.yaml:332
 @called
 def round(x: Operand, *, source: str = "") -> Value:
     """The nearest integer, the even one of two.
@@ -1568,7 +1568,7 @@ def round(x: Operand, *, source: str = "") -> Value:
     return call(ROUND, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:351
+# specs/elementwise.yaml:346
 @called
 def sign(x: Operand, *, source: str = "") -> Value:
     """1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.
@@ -1578,7 +1578,7 @@ def sign(x: Operand, *, source: str = "") -> Value:
     return call(SIGN, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:369
+# specs/elementwise.yaml:364
 @called
 def sqrt(x: Operand, *, source: str = "") -> Value:
     """The square root of every element.
@@ -1588,7 +1588,7 @@ def sqrt(x: Operand, *, source: str = "") -> Value:
     return call(SQRT, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:381
+# specs/elementwise.yaml:376
 @called
 def reciprocal(x: Operand, *, source: str = "") -> Value:
     """One divided by every element.
@@ -1598,7 +1598,7 @@ def reciprocal(x: Operand, *, source: str = "") -> Value:
     return call(RECIPROCAL, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:393
+# specs/elementwise.yaml:388
 @called
 def tanh(x: Operand, *, source: str = "") -> Value:
     """The hyperbolic tangent of every element.
@@ -1608,7 +1608,7 @@ def tanh(x: Operand, *, source: str = "") -> Value:
     return call(TANH, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:405
+# specs/elementwise.yaml:400
 @called
 def sigmoid(x: Operand, *, source: str = "") -> Value:
     """The logistic function of every element.
@@ -1618,7 +1618,7 @@ def sigmoid(x: Operand, *, source: str = "") -> Value:
     return call(SIGMOID, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:418
+# specs/elementwise.yaml:413
 @called
 def erf(x: Operand, *, source: str = "") -> Value:
     """The error function of every element.
@@ -1628,7 +1628,7 @@ def erf(x: Operand, *, source: str = "") -> Value:
     return call(ERF, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:430
+# specs/elementwise.yaml:425
 @called
 def relu(x: Operand, *, source: str = "") -> Value:
     """Every element, but nothing below zero.
@@ -1638,7 +1638,7 @@ def relu(x: Operand, *, source: str = "") -> Value:
     return call(RELU, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:447
+# specs/elementwise.yaml:442
 @called
 def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     """Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.
@@ -1648,7 +1648,7 @@ def gelu(x: Operand, approximate: str = "none", *, source: str = "") -> Value:
     return call(GELU, [x], {"approximate": approximate}, source)[0]
 
 
-# specs/elementwise.yaml:470
+# specs/elementwise.yaml:465
 @called
 def identity(x: Operand, *, source: str = "") -> Value:
     """The same tensor.
@@ -1658,7 +1658,7 @@ def identity(x: Operand, *, source: str = "") -> Value:
     return call(IDENTITY, [x], {}, source)[0]
 
 
-# specs/elementwise.yaml:490
+# specs/elementwise.yaml:485
 @called
 def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = "") -> Value:
     """Every element as another dtype; floats become integers by cutting towards zero, bool is anything but zero.
@@ -1668,7 +1668,7 @@ def cast(x: Operand, to: DType | str, saturate: bool = True, *, source: str = ""
     return call(CAST, [x], {"to": to, "saturate": saturate}, source)[0]
 
 
-# specs/elementwise.yaml:540
+# specs/elementwise.yaml:535
 @called
 def where(c: Operand, a: Operand, b: Operand, *, source: str = "") -> Value:
     """Elements of a where the condition holds, elsewhere those of b.

@@ -14,12 +14,12 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/activation.yaml:28
+# specs/activation.yaml:24
 def aten_clamp(n: AtenNode) -> Sequence[Value]:
     return [api.clip(*promoted(n, n.input(0), n.attr("min"), n.attr("max")), source=n.source)]
 
 
-# specs/activation.yaml:29
+# specs/activation.yaml:25
 def aten_hardtanh(n: AtenNode) -> Sequence[Value]:
     return [
         api.clip(
@@ -31,12 +31,12 @@ def aten_hardtanh(n: AtenNode) -> Sequence[Value]:
     ]
 
 
-# specs/activation.yaml:43
+# specs/activation.yaml:39
 def aten_leaky_relu(n: AtenNode) -> Sequence[Value]:
     return [api.leaky_relu(n.input(0), alpha=n.attr("negative_slope"), source=n.source)]
 
 
-# specs/activation.yaml:77
+# specs/activation.yaml:73
 def aten_elu(n: AtenNode) -> Sequence[Value]:
     none_ = api.cast(scalar(0), to=dtype_of(n, n.input(0)), source=n.source)
     times_ = api.cast(scalar(n.attr("scale")), to=dtype_of(n, n.input(0)), source=n.source)
@@ -64,17 +64,17 @@ def aten_elu(n: AtenNode) -> Sequence[Value]:
     )
 
 
-# specs/activation.yaml:155
+# specs/activation.yaml:151
 def aten_hardswish(n: AtenNode) -> Sequence[Value]:
     return [api.hard_swish(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:171
+# specs/activation.yaml:167
 def aten_mish(n: AtenNode) -> Sequence[Value]:
     return [api.mish(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:187
+# specs/activation.yaml:183
 def aten_silu(n: AtenNode) -> Sequence[Value]:
     return [api.swish(n.input(0), source=n.source)]
 

@@ -16,86 +16,86 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/elementwise.yaml:49
+# specs/elementwise.yaml:44
 def aten_operator_add(n: AtenNode) -> Sequence[Value]:
     return [api.add(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:65
+# specs/elementwise.yaml:60
 def aten_sub_tensor(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(0), n.input(1))
     return [api.sub(both_[0], scaled(n, both_[1], n.attr("alpha")), source=n.source)]
 
 
-# specs/elementwise.yaml:68
+# specs/elementwise.yaml:63
 def aten_sub_scalar(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(0), n.attr("other"))
     return [api.sub(both_[0], scaled(n, both_[1], n.attr("alpha")), source=n.source)]
 
 
-# specs/elementwise.yaml:70
+# specs/elementwise.yaml:65
 def aten_operator_sub(n: AtenNode) -> Sequence[Value]:
     return [api.sub(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:91
+# specs/elementwise.yaml:86
 def aten_operator_mul(n: AtenNode) -> Sequence[Value]:
     return [api.mul(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:109
+# specs/elementwise.yaml:104
 def aten_operator_truediv(n: AtenNode) -> Sequence[Value]:
     return [api.div(floating(n, n.input(0)), floating(n, n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:135
+# specs/elementwise.yaml:130
 def aten_pow_tensor_tensor(n: AtenNode) -> Sequence[Value]:
     return [api.pow(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:136
+# specs/elementwise.yaml:131
 def aten_pow_tensor_scalar(n: AtenNode) -> Sequence[Value]:
     return [api.pow(*promoted(n, n.input(0), n.attr("exponent")), source=n.source)]
 
 
-# specs/elementwise.yaml:137
+# specs/elementwise.yaml:132
 def aten_pow_scalar(n: AtenNode) -> Sequence[Value]:
     return [api.pow(*promoted(n, n.attr("self"), n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:138
+# specs/elementwise.yaml:133
 def aten_operator_pow(n: AtenNode) -> Sequence[Value]:
     return [api.pow(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:162
+# specs/elementwise.yaml:157
 def aten_remainder_tensor(n: AtenNode) -> Sequence[Value]:
     return [api.mod(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:163
+# specs/elementwise.yaml:158
 def aten_remainder_scalar(n: AtenNode) -> Sequence[Value]:
     return [api.mod(*promoted(n, n.input(0), n.attr("other")), source=n.source)]
 
 
-# specs/elementwise.yaml:165
+# specs/elementwise.yaml:160
 def aten_fmod_tensor(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(0), n.input(1))
     return [api.mod(both_[0], both_[1], truncated=True, source=n.source)]
 
 
-# specs/elementwise.yaml:168
+# specs/elementwise.yaml:163
 def aten_fmod_scalar(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(0), n.attr("other"))
     return [api.mod(both_[0], both_[1], truncated=True, source=n.source)]
 
 
-# specs/elementwise.yaml:170
+# specs/elementwise.yaml:165
 def aten_operator_mod(n: AtenNode) -> Sequence[Value]:
     return [api.mod(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:203
+# specs/elementwise.yaml:198
 def aten_maximum(n: AtenNode) -> Sequence[Value]:
     return [
         api.cast(
@@ -104,12 +104,12 @@ def aten_maximum(n: AtenNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:204
+# specs/elementwise.yaml:199
 def aten_torch_sym_max(n: AtenNode) -> Sequence[Value]:
     return [api.maximum(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:219
+# specs/elementwise.yaml:214
 def aten_minimum(n: AtenNode) -> Sequence[Value]:
     return [
         api.cast(
@@ -118,156 +118,156 @@ def aten_minimum(n: AtenNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:220
+# specs/elementwise.yaml:215
 def aten_torch_sym_min(n: AtenNode) -> Sequence[Value]:
     return [api.minimum(*promoted(n, n.input(0), n.input(1)), source=n.source)]
 
 
-# specs/elementwise.yaml:238
+# specs/elementwise.yaml:233
 def aten_neg(n: AtenNode) -> Sequence[Value]:
     return [api.neg(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:239
+# specs/elementwise.yaml:234
 def aten_operator_neg(n: AtenNode) -> Sequence[Value]:
     return [api.neg(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:257
+# specs/elementwise.yaml:252
 def aten_abs(n: AtenNode) -> Sequence[Value]:
     return [api.abs(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:271
+# specs/elementwise.yaml:266
 def aten_exp(n: AtenNode) -> Sequence[Value]:
     return [api.exp(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:283
+# specs/elementwise.yaml:278
 def aten_log(n: AtenNode) -> Sequence[Value]:
     return [api.log(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:294
+# specs/elementwise.yaml:289
 def aten_expm1(n: AtenNode) -> Sequence[Value]:
     return [api.expm1(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:305
+# specs/elementwise.yaml:300
 def aten_log1p(n: AtenNode) -> Sequence[Value]:
     return [api.log1p(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:318
+# specs/elementwise.yaml:313
 def aten_floor(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")] if dtype_of(n, n.input(0)).is_integer else [api.floor(n.input(0), source=n.source)]
     )
 
 
-# specs/elementwise.yaml:331
+# specs/elementwise.yaml:326
 def aten_ceil(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")] if dtype_of(n, n.input(0)).is_integer else [api.ceil(n.input(0), source=n.source)]
     )
 
 
-# specs/elementwise.yaml:345
+# specs/elementwise.yaml:340
 def aten_round(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")] if dtype_of(n, n.input(0)).is_integer else [api.round(n.input(0), source=n.source)]
     )
 
 
-# specs/elementwise.yaml:361
+# specs/elementwise.yaml:356
 def aten_sign(n: AtenNode) -> Sequence[Value]:
     return (
         [needed(n, n.input(0), "x")] if dtype_of(n, n.input(0)).is_bool else [api.sign(n.input(0), source=n.source)]
     )
 
 
-# specs/elementwise.yaml:375
+# specs/elementwise.yaml:370
 def aten_sqrt(n: AtenNode) -> Sequence[Value]:
     return [api.sqrt(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:387
+# specs/elementwise.yaml:382
 def aten_reciprocal(n: AtenNode) -> Sequence[Value]:
     return [api.reciprocal(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:399
+# specs/elementwise.yaml:394
 def aten_tanh(n: AtenNode) -> Sequence[Value]:
     return [api.tanh(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:412
+# specs/elementwise.yaml:407
 def aten_sigmoid(n: AtenNode) -> Sequence[Value]:
     return [api.sigmoid(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:424
+# specs/elementwise.yaml:419
 def aten_erf(n: AtenNode) -> Sequence[Value]:
     return [api.erf(floating(n, n.input(0)), source=n.source)]
 
 
-# specs/elementwise.yaml:439
+# specs/elementwise.yaml:434
 def aten_relu(n: AtenNode) -> Sequence[Value]:
     return [api.relu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:463
+# specs/elementwise.yaml:458
 def aten_gelu(n: AtenNode) -> Sequence[Value]:
     return [api.gelu(n.input(0), approximate=choice(n.attr("approximate")), source=n.source)]
 
 
-# specs/elementwise.yaml:480
+# specs/elementwise.yaml:475
 def aten_alias(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:481
+# specs/elementwise.yaml:476
 def aten_clone(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:482
+# specs/elementwise.yaml:477
 def aten_detach(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:483
+# specs/elementwise.yaml:478
 def aten_lift_fresh_copy(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:484
+# specs/elementwise.yaml:479
 def aten_contiguous(n: AtenNode) -> Sequence[Value]:
     return [api.identity(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:528
+# specs/elementwise.yaml:523
 def aten__to_copy(n: AtenNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=n.output_dtype, source=n.source)]
 
 
-# specs/elementwise.yaml:529
+# specs/elementwise.yaml:524
 def aten_prims_convert_element_type(n: AtenNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=n.output_dtype, source=n.source)]
 
 
-# specs/elementwise.yaml:530
+# specs/elementwise.yaml:525
 def aten_torch_sym_float(n: AtenNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=parse_dtype("f64"), source=n.source)]
 
 
-# specs/elementwise.yaml:550
+# specs/elementwise.yaml:545
 def aten_where_self(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(1), n.input(2))
     return [api.where(n.input(0), both_[0], both_[1], source=n.source)]
 
 
-# specs/elementwise.yaml:553
+# specs/elementwise.yaml:548
 def aten_torch_sym_ite(n: AtenNode) -> Sequence[Value]:
     both_ = promoted(n, n.input(1), n.input(2))
     return [api.where(n.input(0), both_[0], both_[1], source=n.source)]

@@ -13,15 +13,15 @@ from anyshape.equations.functions import abs_, cast, exp, expm1, fit, ge, gt, le
 from anyshape.rules import Bound
 
 
-# specs/activation.yaml:15
+# specs/activation.yaml:11
 def clip_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, low, high, y = eqs.tensor("x"), eqs.tensor("low"), eqs.tensor("high"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], minimum(maximum(x[*i], low[()]), high[()]), "specs/activation.yaml:21")
+    eqs.define(y[*i], minimum(maximum(x[*i], low[()]), high[()]), "specs/activation.yaml:17")
 
 
-# specs/activation.yaml:35
+# specs/activation.yaml:31
 def leaky_relu_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -29,19 +29,19 @@ def leaky_relu_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         where(ge(x[*i], 0), lambda: x[*i], lambda: cast(alpha * cast(x[*i], eqs.dtypes["U"]), eqs.dtypes["T"])),
-        "specs/activation.yaml:40",
+        "specs/activation.yaml:36",
     )
 
 
-# specs/activation.yaml:49
+# specs/activation.yaml:45
 def prelu_kernel(eqs: Equations, bound: Bound) -> None:
     d, q = bound.d, bound.q
     x, slope, y = eqs.tensor("x"), eqs.tensor("slope"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], where(lt(x[*i], 0), lambda: x[*i] * slope[*fit(i, q)], lambda: x[*i]), "specs/activation.yaml:56")
+    eqs.define(y[*i], where(lt(x[*i], 0), lambda: x[*i] * slope[*fit(i, q)], lambda: x[*i]), "specs/activation.yaml:52")
 
 
-# specs/activation.yaml:67
+# specs/activation.yaml:63
 def elu_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -49,11 +49,11 @@ def elu_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         where(ge(x[*i], 0), lambda: x[*i], lambda: cast(alpha * expm1(cast(x[*i], eqs.dtypes["U"])), eqs.dtypes["T"])),
-        "specs/activation.yaml:72",
+        "specs/activation.yaml:68",
     )
 
 
-# specs/activation.yaml:86
+# specs/activation.yaml:82
 def celu_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -65,11 +65,11 @@ def celu_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: x[*i],
             lambda: cast(alpha * expm1(cast(x[*i], eqs.dtypes["U"]) / alpha), eqs.dtypes["T"]),
         ),
-        "specs/activation.yaml:91",
+        "specs/activation.yaml:87",
     )
 
 
-# specs/activation.yaml:99
+# specs/activation.yaml:95
 def selu_kernel(eqs: Equations, bound: Bound) -> None:
     d, gamma, alpha = bound.d, bound.gamma, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -81,11 +81,11 @@ def selu_kernel(eqs: Equations, bound: Bound) -> None:
             lambda: gamma * cast(x[*i], eqs.dtypes["U"]),
             lambda: gamma * (alpha * expm1(cast(x[*i], eqs.dtypes["U"]))),
         ),
-        "specs/activation.yaml:105",
+        "specs/activation.yaml:101",
     )
 
 
-# specs/activation.yaml:113
+# specs/activation.yaml:109
 def softplus_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -94,28 +94,28 @@ def softplus_kernel(eqs: Equations, bound: Bound) -> None:
         return where(low, lambda: 0, lambda: v) + log1p(exp(where(low, lambda: v, lambda: -v)))
 
     i = eqs.indices("i", d)
-    eqs.define(y[*i], log1p_exp(cast(x[*i], eqs.dtypes["U"])), "specs/activation.yaml:116")
+    eqs.define(y[*i], log1p_exp(cast(x[*i], eqs.dtypes["U"])), "specs/activation.yaml:112")
 
 
-# specs/activation.yaml:124
+# specs/activation.yaml:120
 def softsign_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
     eqs.define(
-        y[*i], cast(x[*i], eqs.dtypes["U"]) / (1 + abs_(cast(x[*i], eqs.dtypes["U"]))), "specs/activation.yaml:127"
+        y[*i], cast(x[*i], eqs.dtypes["U"]) / (1 + abs_(cast(x[*i], eqs.dtypes["U"]))), "specs/activation.yaml:123"
     )
 
 
-# specs/activation.yaml:135
+# specs/activation.yaml:131
 def hard_sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha, beta = bound.d, bound.alpha, bound.beta
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], minimum(maximum(alpha * cast(x[*i], eqs.dtypes["U"]) + beta, 0), 1), "specs/activation.yaml:141")
+    eqs.define(y[*i], minimum(maximum(alpha * cast(x[*i], eqs.dtypes["U"]) + beta, 0), 1), "specs/activation.yaml:137")
 
 
-# specs/activation.yaml:149
+# specs/activation.yaml:145
 def hard_swish_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -123,11 +123,11 @@ def hard_swish_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         cast(x[*i], eqs.dtypes["U"]) * minimum(maximum(cast(x[*i], eqs.dtypes["U"]) / 6 + 0.5, 0), 1),
-        "specs/activation.yaml:152",
+        "specs/activation.yaml:148",
     )
 
 
-# specs/activation.yaml:161
+# specs/activation.yaml:157
 def mish_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -139,34 +139,35 @@ def mish_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[*i],
         cast(x[*i], eqs.dtypes["U"]) * gate(exp(minimum(cast(x[*i], eqs.dtypes["U"]), 40))),
-        "specs/activation.yaml:168",
+        "specs/activation.yaml:164",
     )
 
 
-# specs/activation.yaml:177
+# specs/activation.yaml:173
 def swish_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
     def logistic(v: Any) -> Any:
-        return 1 / (1 + exp(-v))
+        e = exp(where(ge(v, 0), lambda: -v, lambda: v))
+        return where(ge(v, 0), lambda: 1, lambda: e) / (1 + e)
 
     i = eqs.indices("i", d)
     eqs.define(
         y[*i],
         cast(x[*i], eqs.dtypes["U"]) * logistic(alpha * cast(x[*i], eqs.dtypes["U"])),
-        "specs/activation.yaml:182",
+        "specs/activation.yaml:178",
     )
 
 
-# specs/activation.yaml:193
+# specs/activation.yaml:189
 def thresholded_relu_kernel(eqs: Equations, bound: Bound) -> None:
     d, alpha = bound.d, bound.alpha
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], where(gt(x[*i], alpha), lambda: x[*i], lambda: 0), "specs/activation.yaml:198")
+    eqs.define(y[*i], where(gt(x[*i], alpha), lambda: x[*i], lambda: 0), "specs/activation.yaml:194")
 
 
-# specs/activation.yaml:206
+# specs/activation.yaml:202
 def shrink_kernel(eqs: Equations, bound: Bound) -> None:
     d, lambd, bias = bound.d, bound.lambd, bound.bias
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -186,7 +187,7 @@ def shrink_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["T"],
             ),
-            "specs/activation.yaml:215",
+            "specs/activation.yaml:211",
         )
     else:
         i = eqs.indices("i", d)
@@ -202,5 +203,5 @@ def shrink_kernel(eqs: Equations, bound: Bound) -> None:
                 ),
                 eqs.dtypes["T"],
             ),
-            "specs/activation.yaml:216",
+            "specs/activation.yaml:212",
         )

@@ -41,43 +41,43 @@ from anyshape.equations.functions import (
 from anyshape.rules import Bound, Rule
 
 
-# specs/elementwise.yaml:37
+# specs/elementwise.yaml:32
 def add_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], a[*fit(i, p)] + b[*fit(i, q)], "specs/elementwise.yaml:42")
+    eqs.define(y[*i], a[*fit(i, p)] + b[*fit(i, q)], "specs/elementwise.yaml:37")
 
 
-# specs/elementwise.yaml:56
+# specs/elementwise.yaml:51
 def sub_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], a[*fit(i, p)] - b[*fit(i, q)], "specs/elementwise.yaml:60")
+    eqs.define(y[*i], a[*fit(i, p)] - b[*fit(i, q)], "specs/elementwise.yaml:55")
 
 
-# specs/elementwise.yaml:77
+# specs/elementwise.yaml:72
 def mul_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], a[*fit(i, p)] * b[*fit(i, q)], "specs/elementwise.yaml:82")
+    eqs.define(y[*i], a[*fit(i, p)] * b[*fit(i, q)], "specs/elementwise.yaml:77")
 
 
-# specs/elementwise.yaml:98
+# specs/elementwise.yaml:93
 def div_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     if eqs.dtypes["T"].is_integer:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], trunc_div(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:104")
+        eqs.define(y[*i], trunc_div(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:99")
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], a[*fit(i, p)] / b[*fit(i, q)], "specs/elementwise.yaml:105")
+        eqs.define(y[*i], a[*fit(i, p)] / b[*fit(i, q)], "specs/elementwise.yaml:100")
 
 
-# specs/elementwise.yaml:117
+# specs/elementwise.yaml:112
 def pow_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, q, p = bound.i_extents, bound.q, bound.p
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
@@ -96,40 +96,40 @@ def pow_kernel(eqs: Equations, bound: Bound) -> None:
                     eqs.dtypes["T"],
                 ),
             ),
-            "specs/elementwise.yaml:127",
+            "specs/elementwise.yaml:122",
         )
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], a[*fit(i, p)] ** cast(b[*fit(i, q)], eqs.dtypes["T"]), "specs/elementwise.yaml:128")
+        eqs.define(y[*i], a[*fit(i, p)] ** cast(b[*fit(i, q)], eqs.dtypes["T"]), "specs/elementwise.yaml:123")
 
 
-# specs/elementwise.yaml:150
+# specs/elementwise.yaml:145
 def mod_kernel(eqs: Equations, bound: Bound) -> None:
     truncated, i_extents, p, q = bound.truncated, bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     if truncated:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], fmod(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:157")
+        eqs.define(y[*i], fmod(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:152")
     else:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], a[*fit(i, p)] % b[*fit(i, q)], "specs/elementwise.yaml:158")
+        eqs.define(y[*i], a[*fit(i, p)] % b[*fit(i, q)], "specs/elementwise.yaml:153")
 
 
-# specs/elementwise.yaml:176
+# specs/elementwise.yaml:171
 def floor_div_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     rule = Rule(eqs.op)
     if eqs.dtypes["T"].is_integer:
         i = eqs.indices("i", i_extents)
-        eqs.define(y[*i], a[*fit(i, p)] // b[*fit(i, q)], "specs/elementwise.yaml:181")
+        eqs.define(y[*i], a[*fit(i, p)] // b[*fit(i, q)], "specs/elementwise.yaml:176")
     else:
         rest = eqs.scratch("rest", eqs.dtypes["T"], rule.broadcast(p, q))
         i = eqs.indices("i", i_extents)
         eqs.define(
             rest[*i],
             where(eq(b[*fit(i, q)], 0), lambda: 0, lambda: fmod(a[*fit(i, p)], b[*fit(i, q)])),
-            "specs/elementwise.yaml:183",
+            "specs/elementwise.yaml:178",
         )
         i = eqs.indices("i", i_extents)
         eqs.define(
@@ -137,99 +137,99 @@ def floor_div_kernel(eqs: Equations, bound: Bound) -> None:
             round_even((a[*fit(i, p)] - rest[*i]) / b[*fit(i, q)]) - int_(
                 and_(ne(rest[*i], 0), ne(lt(rest[*i], 0), lt(b[*fit(i, q)], 0)))
             ),
-            "specs/elementwise.yaml:184",
+            "specs/elementwise.yaml:179",
         )
 
 
-# specs/elementwise.yaml:195
+# specs/elementwise.yaml:190
 def maximum_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], maximum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:199")
+    eqs.define(y[*i], maximum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:194")
 
 
-# specs/elementwise.yaml:211
+# specs/elementwise.yaml:206
 def minimum_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q = bound.i_extents, bound.p, bound.q
     a, b, y = eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], minimum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:215")
+    eqs.define(y[*i], minimum(a[*fit(i, p)], b[*fit(i, q)]), "specs/elementwise.yaml:210")
 
 
-# specs/elementwise.yaml:227
+# specs/elementwise.yaml:222
 def neg_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], -x[*i], "specs/elementwise.yaml:233")
+    eqs.define(y[*i], -x[*i], "specs/elementwise.yaml:228")
 
 
-# specs/elementwise.yaml:247
+# specs/elementwise.yaml:242
 def abs_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], abs_(x[*i]), "specs/elementwise.yaml:253")
+    eqs.define(y[*i], abs_(x[*i]), "specs/elementwise.yaml:248")
 
 
-# specs/elementwise.yaml:265
+# specs/elementwise.yaml:260
 def exp_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], exp(x[*i]), "specs/elementwise.yaml:268")
+    eqs.define(y[*i], exp(x[*i]), "specs/elementwise.yaml:263")
 
 
-# specs/elementwise.yaml:277
+# specs/elementwise.yaml:272
 def log_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], log(x[*i]), "specs/elementwise.yaml:280")
+    eqs.define(y[*i], log(x[*i]), "specs/elementwise.yaml:275")
 
 
-# specs/elementwise.yaml:289
+# specs/elementwise.yaml:284
 def expm1_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], expm1(x[*i]), "specs/elementwise.yaml:292")
+    eqs.define(y[*i], expm1(x[*i]), "specs/elementwise.yaml:287")
 
 
-# specs/elementwise.yaml:300
+# specs/elementwise.yaml:295
 def log1p_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], log1p(x[*i]), "specs/elementwise.yaml:303")
+    eqs.define(y[*i], log1p(x[*i]), "specs/elementwise.yaml:298")
 
 
-# specs/elementwise.yaml:311
+# specs/elementwise.yaml:306
 def floor_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], floor(x[*i]), "specs/elementwise.yaml:315")
+    eqs.define(y[*i], floor(x[*i]), "specs/elementwise.yaml:310")
 
 
-# specs/elementwise.yaml:324
+# specs/elementwise.yaml:319
 def ceil_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], ceil(x[*i]), "specs/elementwise.yaml:328")
+    eqs.define(y[*i], ceil(x[*i]), "specs/elementwise.yaml:323")
 
 
-# specs/elementwise.yaml:337
+# specs/elementwise.yaml:332
 def round_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], round_even(x[*i]), "specs/elementwise.yaml:342")
+    eqs.define(y[*i], round_even(x[*i]), "specs/elementwise.yaml:337")
 
 
-# specs/elementwise.yaml:351
+# specs/elementwise.yaml:346
 def sign_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -238,42 +238,42 @@ def sign_kernel(eqs: Equations, bound: Bound) -> None:
         eqs.define(
             y[*i],
             where(gt(x[*i], 0), lambda: 1, lambda: where(lt(x[*i], 0), lambda: -1, lambda: x[*i])),
-            "specs/elementwise.yaml:357",
+            "specs/elementwise.yaml:352",
         )
     else:
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             cast(gt(x[*i], 0), eqs.dtypes["T"]) - cast(lt(x[*i], 0), eqs.dtypes["T"]),
-            "specs/elementwise.yaml:358",
+            "specs/elementwise.yaml:353",
         )
 
 
-# specs/elementwise.yaml:369
+# specs/elementwise.yaml:364
 def sqrt_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], sqrt(x[*i]), "specs/elementwise.yaml:372")
+    eqs.define(y[*i], sqrt(x[*i]), "specs/elementwise.yaml:367")
 
 
-# specs/elementwise.yaml:381
+# specs/elementwise.yaml:376
 def reciprocal_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], 1 / x[*i], "specs/elementwise.yaml:384")
+    eqs.define(y[*i], 1 / x[*i], "specs/elementwise.yaml:379")
 
 
-# specs/elementwise.yaml:393
+# specs/elementwise.yaml:388
 def tanh_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], tanh(x[*i]), "specs/elementwise.yaml:396")
+    eqs.define(y[*i], tanh(x[*i]), "specs/elementwise.yaml:391")
 
 
-# specs/elementwise.yaml:405
+# specs/elementwise.yaml:400
 def sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -282,56 +282,56 @@ def sigmoid_kernel(eqs: Equations, bound: Bound) -> None:
         return where(ge(v, 0), lambda: 1, lambda: e) / (1 + e)
 
     i = eqs.indices("i", d)
-    eqs.define(y[*i], logistic(cast(x[*i], eqs.dtypes["U"])), "specs/elementwise.yaml:409")
+    eqs.define(y[*i], logistic(cast(x[*i], eqs.dtypes["U"])), "specs/elementwise.yaml:404")
 
 
-# specs/elementwise.yaml:418
+# specs/elementwise.yaml:413
 def erf_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], erf(x[*i]), "specs/elementwise.yaml:421")
+    eqs.define(y[*i], erf(x[*i]), "specs/elementwise.yaml:416")
 
 
-# specs/elementwise.yaml:430
+# specs/elementwise.yaml:425
 def relu_kernel(eqs: Equations, bound: Bound) -> None:
     d = bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     i = eqs.indices("i", d)
-    eqs.define(y[*i], maximum(x[*i], 0), "specs/elementwise.yaml:435")
+    eqs.define(y[*i], maximum(x[*i], 0), "specs/elementwise.yaml:430")
 
 
-# specs/elementwise.yaml:447
+# specs/elementwise.yaml:442
 def gelu_kernel(eqs: Equations, bound: Bound) -> None:
     approximate, d = bound.approximate, bound.d
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if approximate == "none":
         i = eqs.indices("i", d)
-        eqs.define(y[*i], 0.5 * x[*i] * (1 + erf(x[*i] * 0.7071067811865476)), "specs/elementwise.yaml:453")
+        eqs.define(y[*i], 0.5 * x[*i] * (1 + erf(x[*i] * 0.7071067811865476)), "specs/elementwise.yaml:448")
     else:
         i = eqs.indices("i", d)
         eqs.define(
             y[*i],
             0.5 * x[*i] * (1 + tanh(0.7978845608028654 * (x[*i] + 0.044715 * x[*i] * x[*i] * x[*i]))),
-            "specs/elementwise.yaml:454",
+            "specs/elementwise.yaml:449",
         )
 
 
-# specs/elementwise.yaml:490
+# specs/elementwise.yaml:485
 def cast_kernel(eqs: Equations, bound: Bound) -> None:
     saturate_, d, to = bound.saturate, bound.d, bound.to
     x, y = eqs.tensor("x"), eqs.tensor("y")
     if eqs.dtypes["param:to"].is_narrow_float and saturate_:
         i = eqs.indices("i", d)
-        eqs.define(y[*i], saturate(x[*i], eqs.dtypes["param:to"]), "specs/elementwise.yaml:500")
+        eqs.define(y[*i], saturate(x[*i], eqs.dtypes["param:to"]), "specs/elementwise.yaml:495")
     else:
         i = eqs.indices("i", d)
-        eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:501")
+        eqs.define(y[*i], cast(x[*i], to), "specs/elementwise.yaml:496")
 
 
-# specs/elementwise.yaml:540
+# specs/elementwise.yaml:535
 def where_kernel(eqs: Equations, bound: Bound) -> None:
     i_extents, p, q, r = bound.i_extents, bound.p, bound.q, bound.r
     c, a, b, y = eqs.tensor("c"), eqs.tensor("a"), eqs.tensor("b"), eqs.tensor("y")
     i = eqs.indices("i", i_extents)
-    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:545")
+    eqs.define(y[*i], where(c[*fit(i, p)], lambda: a[*fit(i, q)], lambda: b[*fit(i, r)]), "specs/elementwise.yaml:540")

@@ -13,7 +13,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/activation.yaml:25
+# specs/activation.yaml:21
 def clip_1(n: OnnxNode) -> Sequence[Value]:
     return [
         api.clip(
@@ -25,7 +25,7 @@ def clip_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/activation.yaml:26
+# specs/activation.yaml:22
 def clip_11(n: OnnxNode) -> Sequence[Value]:
     return [
         api.clip(
@@ -37,78 +37,78 @@ def clip_11(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/activation.yaml:42
+# specs/activation.yaml:38
 def leaky_relu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.leaky_relu(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:58
+# specs/activation.yaml:54
 def prelu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.prelu(n.input(0), aligned(n, n.input(1), n.input(0), 1), source=n.source)]
 
 
-# specs/activation.yaml:58
+# specs/activation.yaml:54
 def prelu_7(n: OnnxNode) -> Sequence[Value]:
     return [api.prelu(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/activation.yaml:74
+# specs/activation.yaml:70
 def elu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.elu(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:93
+# specs/activation.yaml:89
 def celu_12(n: OnnxNode) -> Sequence[Value]:
     return [api.celu(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:107
+# specs/activation.yaml:103
 def selu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.selu(n.input(0), alpha=n.attr("alpha"), gamma=n.attr("gamma"), source=n.source)]
 
 
-# specs/activation.yaml:118
+# specs/activation.yaml:114
 def softplus_1(n: OnnxNode) -> Sequence[Value]:
     return [api.softplus(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:129
+# specs/activation.yaml:125
 def softsign_1(n: OnnxNode) -> Sequence[Value]:
     return [api.softsign(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:143
+# specs/activation.yaml:139
 def hard_sigmoid_1(n: OnnxNode) -> Sequence[Value]:
     return [api.hard_sigmoid(n.input(0), alpha=n.attr("alpha"), beta=n.attr("beta"), source=n.source)]
 
 
-# specs/activation.yaml:154
+# specs/activation.yaml:150
 def hard_swish_14(n: OnnxNode) -> Sequence[Value]:
     return [api.hard_swish(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:170
+# specs/activation.yaml:166
 def mish_18(n: OnnxNode) -> Sequence[Value]:
     return [api.mish(n.input(0), source=n.source)]
 
 
-# specs/activation.yaml:185
+# specs/activation.yaml:181
 def swish_24(n: OnnxNode) -> Sequence[Value]:
     return [api.swish(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:186
+# specs/activation.yaml:182
 def com_microsoft_quick_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     return [api.swish(n.input(0), alpha=n.attr("alpha", 1.702), source=n.source)]
 
 
-# specs/activation.yaml:200
+# specs/activation.yaml:196
 def thresholded_relu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.thresholded_relu(n.input(0), alpha=n.attr("alpha"), source=n.source)]
 
 
-# specs/activation.yaml:221
+# specs/activation.yaml:217
 def shrink_9(n: OnnxNode) -> Sequence[Value]:
     return [api.shrink(n.input(0), bias=n.attr("bias"), lambd=n.attr("lambd"), source=n.source)]
 

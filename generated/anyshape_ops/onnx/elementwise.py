@@ -27,22 +27,22 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/elementwise.yaml:45
+# specs/elementwise.yaml:40
 def add_1(n: OnnxNode) -> Sequence[Value]:
     return [api.add(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:45
+# specs/elementwise.yaml:40
 def add_7(n: OnnxNode) -> Sequence[Value]:
     return [api.add(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:46
+# specs/elementwise.yaml:41
 def sum_1(n: OnnxNode) -> Sequence[Value]:
     return [accumulate(lambda xs_: fold(api.add, xs_), n.inputs())]
 
 
-# specs/elementwise.yaml:47
+# specs/elementwise.yaml:42
 def mean_1(n: OnnxNode) -> Sequence[Value]:
     return [
         accumulate(
@@ -56,27 +56,27 @@ def mean_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:62
+# specs/elementwise.yaml:57
 def sub_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sub(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:62
+# specs/elementwise.yaml:57
 def sub_7(n: OnnxNode) -> Sequence[Value]:
     return [api.sub(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:85
+# specs/elementwise.yaml:80
 def mul_1(n: OnnxNode) -> Sequence[Value]:
     return [api.mul(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:85
+# specs/elementwise.yaml:80
 def mul_7(n: OnnxNode) -> Sequence[Value]:
     return [api.mul(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:88
+# specs/elementwise.yaml:83
 def ai_onnx_ml_scaler_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     if not ((n.attr("offset") is not None) and (n.attr("scale") is not None)):
@@ -92,123 +92,123 @@ def ai_onnx_ml_scaler_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:107
+# specs/elementwise.yaml:102
 def div_1(n: OnnxNode) -> Sequence[Value]:
     return [api.div(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:107
+# specs/elementwise.yaml:102
 def div_7(n: OnnxNode) -> Sequence[Value]:
     return [api.div(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:133
+# specs/elementwise.yaml:128
 def pow_1(n: OnnxNode) -> Sequence[Value]:
     return [api.pow(n.input(0), aligned(n, n.input(1), n.input(0), n.attr("axis")), source=n.source)]
 
 
-# specs/elementwise.yaml:133
+# specs/elementwise.yaml:128
 def pow_7(n: OnnxNode) -> Sequence[Value]:
     return [api.pow(n.input(0), n.input(1), source=n.source)]
 
 
-# specs/elementwise.yaml:160
+# specs/elementwise.yaml:155
 def mod_10(n: OnnxNode) -> Sequence[Value]:
     return [api.mod(n.input(0), n.input(1), truncated=n.attr("fmod"), source=n.source)]
 
 
-# specs/elementwise.yaml:201
+# specs/elementwise.yaml:196
 def max_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.maximum, n.inputs())]
 
 
-# specs/elementwise.yaml:217
+# specs/elementwise.yaml:212
 def min_1(n: OnnxNode) -> Sequence[Value]:
     return [fold(api.minimum, n.inputs())]
 
 
-# specs/elementwise.yaml:236
+# specs/elementwise.yaml:231
 def neg_1(n: OnnxNode) -> Sequence[Value]:
     return [api.neg(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:256
+# specs/elementwise.yaml:251
 def abs_1(n: OnnxNode) -> Sequence[Value]:
     return [api.abs(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:270
+# specs/elementwise.yaml:265
 def exp_1(n: OnnxNode) -> Sequence[Value]:
     return [api.exp(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:282
+# specs/elementwise.yaml:277
 def log_1(n: OnnxNode) -> Sequence[Value]:
     return [api.log(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:317
+# specs/elementwise.yaml:312
 def floor_1(n: OnnxNode) -> Sequence[Value]:
     return [api.floor(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:330
+# specs/elementwise.yaml:325
 def ceil_1(n: OnnxNode) -> Sequence[Value]:
     return [api.ceil(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:344
+# specs/elementwise.yaml:339
 def round_11(n: OnnxNode) -> Sequence[Value]:
     return [api.round(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:360
+# specs/elementwise.yaml:355
 def sign_9(n: OnnxNode) -> Sequence[Value]:
     return [api.sign(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:374
+# specs/elementwise.yaml:369
 def sqrt_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sqrt(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:386
+# specs/elementwise.yaml:381
 def reciprocal_1(n: OnnxNode) -> Sequence[Value]:
     return [api.reciprocal(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:398
+# specs/elementwise.yaml:393
 def tanh_1(n: OnnxNode) -> Sequence[Value]:
     return [api.tanh(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:411
+# specs/elementwise.yaml:406
 def sigmoid_1(n: OnnxNode) -> Sequence[Value]:
     return [api.sigmoid(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:423
+# specs/elementwise.yaml:418
 def erf_9(n: OnnxNode) -> Sequence[Value]:
     return [api.erf(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:438
+# specs/elementwise.yaml:433
 def relu_1(n: OnnxNode) -> Sequence[Value]:
     return [api.relu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:459
+# specs/elementwise.yaml:454
 def gelu_20(n: OnnxNode) -> Sequence[Value]:
     return [api.gelu(n.input(0), approximate=choice(n.attr("approximate")), source=n.source)]
 
 
-# specs/elementwise.yaml:460
+# specs/elementwise.yaml:455
 def com_microsoft_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(1)
     return [api.gelu(n.input(0), source=n.source)]
 
 
-# specs/elementwise.yaml:461
+# specs/elementwise.yaml:456
 def com_microsoft_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     return [
@@ -220,18 +220,18 @@ def com_microsoft_fast_gelu_1(n: OnnxNode) -> Sequence[Value]:
     ]
 
 
-# specs/elementwise.yaml:462
+# specs/elementwise.yaml:457
 def com_microsoft_bias_gelu_1(n: OnnxNode) -> Sequence[Value]:
     n.only(2)
     return [api.gelu(api.add(n.input(0), n.input(1), source=n.source), source=n.source)]
 
 
-# specs/elementwise.yaml:478
+# specs/elementwise.yaml:473
 def identity_1(n: OnnxNode) -> Sequence[Value]:
     return ([needed(n, n.input(0), "x")] if is_list(n, n.input(0)) else [api.identity(n.input(0), source=n.source)])
 
 
-# specs/elementwise.yaml:511
+# specs/elementwise.yaml:506
 def cast_1(n: OnnxNode) -> Sequence[Value]:
     if n.attr("to") == "STRING":
         n.refuse(
@@ -240,7 +240,7 @@ def cast_1(n: OnnxNode) -> Sequence[Value]:
     return [api.cast(n.input(0), to=needed(n, n.attr_dtype("to"), "to"), source=n.source)]
 
 
-# specs/elementwise.yaml:515
+# specs/elementwise.yaml:510
 def cast_6(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("to") != 8) or (dtype_of(n, n.input(0)) == parse_dtype("char"))):
         n.refuse(
@@ -258,7 +258,7 @@ def cast_6(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/elementwise.yaml:521
+# specs/elementwise.yaml:516
 def cast_19(n: OnnxNode) -> Sequence[Value]:
     if not ((n.attr("to") != 8) or (dtype_of(n, n.input(0)) == parse_dtype("char"))):
         n.refuse(
@@ -280,7 +280,7 @@ def cast_19(n: OnnxNode) -> Sequence[Value]:
     )
 
 
-# specs/elementwise.yaml:547
+# specs/elementwise.yaml:542
 def where_9(n: OnnxNode) -> Sequence[Value]:
     return [api.where(n.input(0), n.input(1), n.input(2), source=n.source)]
 

@@ -9,7 +9,7 @@ import anyshape_ops.kernels.activation as kernels
 import anyshape_ops.relations.activation as relations
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/activation.yaml:15
+# specs/activation.yaml:11
 # clip: no dyn variant, it has no parameters
 CLIP = OpDef(
     name="clip",
@@ -25,10 +25,10 @@ CLIP = OpDef(
     relation=relations.clip_relation,
     kernel=kernels.clip_kernel,
     summary="Every element, but none below `low` or above `high`; where low is above high, high.",
-    source="specs/activation.yaml:15",
+    source="specs/activation.yaml:11",
 )
 
-# specs/activation.yaml:35
+# specs/activation.yaml:31
 # leaky_relu: no dyn variant, it has no parameters that are operands
 LEAKY_RELU = OpDef(
     name="leaky_relu",
@@ -41,10 +41,10 @@ LEAKY_RELU = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.leaky_relu_kernel,
     summary="Every element, those below zero times alpha.",
-    source="specs/activation.yaml:35",
+    source="specs/activation.yaml:31",
 )
 
-# specs/activation.yaml:49
+# specs/activation.yaml:45
 # prelu: no dyn variant, it has no parameters
 PRELU = OpDef(
     name="prelu",
@@ -59,10 +59,10 @@ PRELU = OpDef(
     relation=relations.prelu_relation,
     kernel=kernels.prelu_kernel,
     summary="Every element, those below zero times the slope at their place.",
-    source="specs/activation.yaml:49",
+    source="specs/activation.yaml:45",
 )
 
-# specs/activation.yaml:67
+# specs/activation.yaml:63
 # elu: no dyn variant, it has no parameters that are operands
 ELU = OpDef(
     name="elu",
@@ -75,10 +75,10 @@ ELU = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.elu_kernel,
     summary="Every element, and alpha (e^x - 1) below zero.",
-    source="specs/activation.yaml:67",
+    source="specs/activation.yaml:63",
 )
 
-# specs/activation.yaml:86
+# specs/activation.yaml:82
 # celu: no dyn variant, it has no parameters that are operands
 CELU = OpDef(
     name="celu",
@@ -91,10 +91,10 @@ CELU = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.celu_kernel,
     summary="Every element, and alpha (e^(x / alpha) - 1) below zero, smooth at zero for every alpha.",
-    source="specs/activation.yaml:86",
+    source="specs/activation.yaml:82",
 )
 
-# specs/activation.yaml:99
+# specs/activation.yaml:95
 # selu: no dyn variant, it has no parameters that are operands
 SELU = OpDef(
     name="selu",
@@ -110,10 +110,10 @@ SELU = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.selu_kernel,
     summary="The scaled exponential linear unit, gamma x, or gamma alpha (e^x - 1) below zero.",
-    source="specs/activation.yaml:99",
+    source="specs/activation.yaml:95",
 )
 
-# specs/activation.yaml:113
+# specs/activation.yaml:109
 # softplus: no dyn variant, it has no parameters
 SOFTPLUS = OpDef(
     name="softplus",
@@ -126,10 +126,10 @@ SOFTPLUS = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.softplus_kernel,
     summary="log(1 + e^x) of every element.",
-    source="specs/activation.yaml:113",
+    source="specs/activation.yaml:109",
 )
 
-# specs/activation.yaml:124
+# specs/activation.yaml:120
 # softsign: no dyn variant, it has no parameters
 SOFTSIGN = OpDef(
     name="softsign",
@@ -142,10 +142,10 @@ SOFTSIGN = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.softsign_kernel,
     summary="x / (1 + |x|) of every element.",
-    source="specs/activation.yaml:124",
+    source="specs/activation.yaml:120",
 )
 
-# specs/activation.yaml:135
+# specs/activation.yaml:131
 # hard_sigmoid: no dyn variant, it has no parameters that are operands
 HARD_SIGMOID = OpDef(
     name="hard_sigmoid",
@@ -161,10 +161,10 @@ HARD_SIGMOID = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.hard_sigmoid_kernel,
     summary="alpha x + beta, cut to between 0 and 1.",
-    source="specs/activation.yaml:135",
+    source="specs/activation.yaml:131",
 )
 
-# specs/activation.yaml:149
+# specs/activation.yaml:145
 # hard_swish: no dyn variant, it has no parameters
 HARD_SWISH = OpDef(
     name="hard_swish",
@@ -177,10 +177,10 @@ HARD_SWISH = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.hard_swish_kernel,
     summary="Every element times x / 6 + 1/2, cut to between 0 and 1.",
-    source="specs/activation.yaml:149",
+    source="specs/activation.yaml:145",
 )
 
-# specs/activation.yaml:161
+# specs/activation.yaml:157
 # mish: no dyn variant, it has no parameters
 MISH = OpDef(
     name="mish",
@@ -193,10 +193,10 @@ MISH = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.mish_kernel,
     summary="Every element times the hyperbolic tangent of its softplus.",
-    source="specs/activation.yaml:161",
+    source="specs/activation.yaml:157",
 )
 
-# specs/activation.yaml:177
+# specs/activation.yaml:173
 # swish: no dyn variant, it has no parameters that are operands
 SWISH = OpDef(
     name="swish",
@@ -209,10 +209,10 @@ SWISH = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.swish_kernel,
     summary="Every element times the logistic function of alpha times it.",
-    source="specs/activation.yaml:177",
+    source="specs/activation.yaml:173",
 )
 
-# specs/activation.yaml:193
+# specs/activation.yaml:189
 # thresholded_relu: no dyn variant, it has no parameters that are operands
 THRESHOLDED_RELU = OpDef(
     name="thresholded_relu",
@@ -225,10 +225,10 @@ THRESHOLDED_RELU = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.thresholded_relu_kernel,
     summary="Every element above alpha, and zero in place of the others.",
-    source="specs/activation.yaml:193",
+    source="specs/activation.yaml:189",
 )
 
-# specs/activation.yaml:206
+# specs/activation.yaml:202
 # shrink: no dyn variant, it has no parameters that are operands
 SHRINK = OpDef(
     name="shrink",
@@ -244,5 +244,5 @@ SHRINK = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.shrink_kernel,
     summary="Elements of at most `lambd` in magnitude become zero, all others come nearer to zero by `bias`.",
-    source="specs/activation.yaml:206",
+    source="specs/activation.yaml:202",
 )

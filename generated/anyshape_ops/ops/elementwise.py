@@ -10,7 +10,7 @@ import anyshape_ops.relations.elementwise as relations
 import anyshape_ops.rewrites.elementwise as rewrites
 from anyshape.graph.opdef import InputDef, OpDef, OutputDef, ParamDef
 
-# specs/elementwise.yaml:37
+# specs/elementwise.yaml:32
 # add: no dyn variant, it has no parameters
 ADD = OpDef(
     name="add",
@@ -25,11 +25,11 @@ ADD = OpDef(
     relation=relations.add_relation,
     kernel=kernels.add_kernel,
     summary="The sum of two tensors, element by element.",
-    source="specs/elementwise.yaml:37",
+    source="specs/elementwise.yaml:32",
     traits=("commutative", "associative"),
 )
 
-# specs/elementwise.yaml:56
+# specs/elementwise.yaml:51
 # sub: no dyn variant, it has no parameters
 SUB = OpDef(
     name="sub",
@@ -44,10 +44,10 @@ SUB = OpDef(
     relation=relations.sub_relation,
     kernel=kernels.sub_kernel,
     summary="The difference of two tensors, element by element.",
-    source="specs/elementwise.yaml:56",
+    source="specs/elementwise.yaml:51",
 )
 
-# specs/elementwise.yaml:77
+# specs/elementwise.yaml:72
 # mul: no dyn variant, it has no parameters
 MUL = OpDef(
     name="mul",
@@ -62,11 +62,11 @@ MUL = OpDef(
     relation=relations.mul_relation,
     kernel=kernels.mul_kernel,
     summary="The product of two tensors, element by element.",
-    source="specs/elementwise.yaml:77",
+    source="specs/elementwise.yaml:72",
     traits=("commutative", "associative"),
 )
 
-# specs/elementwise.yaml:98
+# specs/elementwise.yaml:93
 # div: no dyn variant, it has no parameters
 DIV = OpDef(
     name="div",
@@ -81,10 +81,10 @@ DIV = OpDef(
     relation=relations.div_relation,
     kernel=kernels.div_kernel,
     summary="The quotient of two tensors, element by element; of integers it is cut towards zero.",
-    source="specs/elementwise.yaml:98",
+    source="specs/elementwise.yaml:93",
 )
 
-# specs/elementwise.yaml:117
+# specs/elementwise.yaml:112
 # pow: no dyn variant, it has no parameters
 POW = OpDef(
     name="pow",
@@ -105,11 +105,11 @@ POW = OpDef(
         "The first tensor raised to the power of the second, in the dtype of the first; an integer is cut, if"
         " rounding is not why."
     ),
-    source="specs/elementwise.yaml:117",
+    source="specs/elementwise.yaml:112",
     rewrites=rewrites.POW,
 )
 
-# specs/elementwise.yaml:150
+# specs/elementwise.yaml:145
 # mod: no dyn variant, it has no parameters that are operands
 MOD = OpDef(
     name="mod",
@@ -126,10 +126,10 @@ MOD = OpDef(
     summary=(
         "What a division rounded down leaves, with the sign of b; with `truncated` the division is cut " "towards zero."
     ),
-    source="specs/elementwise.yaml:150",
+    source="specs/elementwise.yaml:145",
 )
 
-# specs/elementwise.yaml:176
+# specs/elementwise.yaml:171
 # floor_div: no dyn variant, it has no parameters
 FLOOR_DIV = OpDef(
     name="floor_div",
@@ -144,10 +144,10 @@ FLOOR_DIV = OpDef(
     relation=relations.floor_div_relation,
     kernel=kernels.floor_div_kernel,
     summary="The quotient of two tensors rounded down, element by element.",
-    source="specs/elementwise.yaml:176",
+    source="specs/elementwise.yaml:171",
 )
 
-# specs/elementwise.yaml:195
+# specs/elementwise.yaml:190
 # maximum: no dyn variant, it has no parameters
 MAXIMUM = OpDef(
     name="maximum",
@@ -162,11 +162,11 @@ MAXIMUM = OpDef(
     relation=relations.maximum_relation,
     kernel=kernels.maximum_kernel,
     summary="The larger of two elements; NaN if either is NaN.",
-    source="specs/elementwise.yaml:195",
+    source="specs/elementwise.yaml:190",
     traits=("commutative", "associative", "idempotent"),
 )
 
-# specs/elementwise.yaml:211
+# specs/elementwise.yaml:206
 # minimum: no dyn variant, it has no parameters
 MINIMUM = OpDef(
     name="minimum",
@@ -181,11 +181,11 @@ MINIMUM = OpDef(
     relation=relations.minimum_relation,
     kernel=kernels.minimum_kernel,
     summary="The smaller of two elements; NaN if either is NaN.",
-    source="specs/elementwise.yaml:211",
+    source="specs/elementwise.yaml:206",
     traits=("commutative", "associative", "idempotent"),
 )
 
-# specs/elementwise.yaml:227
+# specs/elementwise.yaml:222
 # neg: no dyn variant, it has no parameters
 NEG = OpDef(
     name="neg",
@@ -197,12 +197,12 @@ NEG = OpDef(
     relation=relations.neg_relation,
     kernel=kernels.neg_kernel,
     summary="The negative of every element.",
-    source="specs/elementwise.yaml:227",
+    source="specs/elementwise.yaml:222",
     traits=("involution",),
     rewrites=rewrites.NEG,
 )
 
-# specs/elementwise.yaml:247
+# specs/elementwise.yaml:242
 # abs: no dyn variant, it has no parameters
 ABS = OpDef(
     name="abs",
@@ -214,12 +214,12 @@ ABS = OpDef(
     relation=relations.abs_relation,
     kernel=kernels.abs_kernel,
     summary="The absolute value of every element.",
-    source="specs/elementwise.yaml:247",
+    source="specs/elementwise.yaml:242",
     traits=("idempotent",),
     rewrites=rewrites.ABS,
 )
 
-# specs/elementwise.yaml:265
+# specs/elementwise.yaml:260
 # exp: no dyn variant, it has no parameters
 EXP = OpDef(
     name="exp",
@@ -231,10 +231,10 @@ EXP = OpDef(
     relation=relations.exp_relation,
     kernel=kernels.exp_kernel,
     summary="e to the power of every element.",
-    source="specs/elementwise.yaml:265",
+    source="specs/elementwise.yaml:260",
 )
 
-# specs/elementwise.yaml:277
+# specs/elementwise.yaml:272
 # log: no dyn variant, it has no parameters
 LOG = OpDef(
     name="log",
@@ -246,10 +246,10 @@ LOG = OpDef(
     relation=relations.log_relation,
     kernel=kernels.log_kernel,
     summary="The natural logarithm of every element.",
-    source="specs/elementwise.yaml:277",
+    source="specs/elementwise.yaml:272",
 )
 
-# specs/elementwise.yaml:289
+# specs/elementwise.yaml:284
 # expm1: no dyn variant, it has no parameters
 EXPM1 = OpDef(
     name="expm1",
@@ -261,10 +261,10 @@ EXPM1 = OpDef(
     relation=relations.expm1_relation,
     kernel=kernels.expm1_kernel,
     summary="e to the power of every element, less one, without losing the digits of an element near zero.",
-    source="specs/elementwise.yaml:289",
+    source="specs/elementwise.yaml:284",
 )
 
-# specs/elementwise.yaml:300
+# specs/elementwise.yaml:295
 # log1p: no dyn variant, it has no parameters
 LOG1P = OpDef(
     name="log1p",
@@ -276,10 +276,10 @@ LOG1P = OpDef(
     relation=relations.log1p_relation,
     kernel=kernels.log1p_kernel,
     summary="The natural logarithm of one plus every element, without losing the digits of an element near zero.",
-    source="specs/elementwise.yaml:300",
+    source="specs/elementwise.yaml:295",
 )
 
-# specs/elementwise.yaml:311
+# specs/elementwise.yaml:306
 # floor: no dyn variant, it has no parameters
 FLOOR = OpDef(
     name="floor",
@@ -291,11 +291,11 @@ FLOOR = OpDef(
     relation=relations.floor_relation,
     kernel=kernels.floor_kernel,
     summary="The largest integer that is not above an element.",
-    source="specs/elementwise.yaml:311",
+    source="specs/elementwise.yaml:306",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:324
+# specs/elementwise.yaml:319
 # ceil: no dyn variant, it has no parameters
 CEIL = OpDef(
     name="ceil",
@@ -307,11 +307,11 @@ CEIL = OpDef(
     relation=relations.ceil_relation,
     kernel=kernels.ceil_kernel,
     summary="The smallest integer that is not below an element.",
-    source="specs/elementwise.yaml:324",
+    source="specs/elementwise.yaml:319",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:337
+# specs/elementwise.yaml:332
 # round: no dyn variant, it has no parameters
 ROUND = OpDef(
     name="round",
@@ -323,11 +323,11 @@ ROUND = OpDef(
     relation=relations.round_relation,
     kernel=kernels.round_kernel,
     summary="The nearest integer, the even one of two.",
-    source="specs/elementwise.yaml:337",
+    source="specs/elementwise.yaml:332",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:351
+# specs/elementwise.yaml:346
 # sign: no dyn variant, it has no parameters
 SIGN = OpDef(
     name="sign",
@@ -339,11 +339,11 @@ SIGN = OpDef(
     relation=relations.sign_relation,
     kernel=kernels.sign_kernel,
     summary="1 of elements above zero, -1 of those below, and 0 of zeros; NaN of NaN.",
-    source="specs/elementwise.yaml:351",
+    source="specs/elementwise.yaml:346",
     traits=("idempotent",),
 )
 
-# specs/elementwise.yaml:369
+# specs/elementwise.yaml:364
 # sqrt: no dyn variant, it has no parameters
 SQRT = OpDef(
     name="sqrt",
@@ -355,10 +355,10 @@ SQRT = OpDef(
     relation=relations.sqrt_relation,
     kernel=kernels.sqrt_kernel,
     summary="The square root of every element.",
-    source="specs/elementwise.yaml:369",
+    source="specs/elementwise.yaml:364",
 )
 
-# specs/elementwise.yaml:381
+# specs/elementwise.yaml:376
 # reciprocal: no dyn variant, it has no parameters
 RECIPROCAL = OpDef(
     name="reciprocal",
@@ -370,10 +370,10 @@ RECIPROCAL = OpDef(
     relation=relations.reciprocal_relation,
     kernel=kernels.reciprocal_kernel,
     summary="One divided by every element.",
-    source="specs/elementwise.yaml:381",
+    source="specs/elementwise.yaml:376",
 )
 
-# specs/elementwise.yaml:393
+# specs/elementwise.yaml:388
 # tanh: no dyn variant, it has no parameters
 TANH = OpDef(
     name="tanh",
@@ -385,10 +385,10 @@ TANH = OpDef(
     relation=relations.tanh_relation,
     kernel=kernels.tanh_kernel,
     summary="The hyperbolic tangent of every element.",
-    source="specs/elementwise.yaml:393",
+    source="specs/elementwise.yaml:388",
 )
 
-# specs/elementwise.yaml:405
+# specs/elementwise.yaml:400
 # sigmoid: no dyn variant, it has no parameters
 SIGMOID = OpDef(
     name="sigmoid",
@@ -401,10 +401,10 @@ SIGMOID = OpDef(
     computed={"U": ("accum", "T")},
     kernel=kernels.sigmoid_kernel,
     summary="The logistic function of every element.",
-    source="specs/elementwise.yaml:405",
+    source="specs/elementwise.yaml:400",
 )
 
-# specs/elementwise.yaml:418
+# specs/elementwise.yaml:413
 # erf: no dyn variant, it has no parameters
 ERF = OpDef(
     name="erf",
@@ -416,10 +416,10 @@ ERF = OpDef(
     relation=relations.erf_relation,
     kernel=kernels.erf_kernel,
     summary="The error function of every element.",
-    source="specs/elementwise.yaml:418",
+    source="specs/elementwise.yaml:413",
 )
 
-# specs/elementwise.yaml:430
+# specs/elementwise.yaml:425
 # relu: no dyn variant, it has no parameters
 RELU = OpDef(
     name="relu",
@@ -431,12 +431,12 @@ RELU = OpDef(
     relation=relations.relu_relation,
     kernel=kernels.relu_kernel,
     summary="Every element, but nothing below zero.",
-    source="specs/elementwise.yaml:430",
+    source="specs/elementwise.yaml:425",
     traits=("idempotent",),
     rewrites=rewrites.RELU,
 )
 
-# specs/elementwise.yaml:447
+# specs/elementwise.yaml:442
 # gelu: no dyn variant, it has no parameters that are operands
 GELU = OpDef(
     name="gelu",
@@ -448,10 +448,10 @@ GELU = OpDef(
     relation=relations.gelu_relation,
     kernel=kernels.gelu_kernel,
     summary="Every element times the normal distribution's mass below it, exactly or by the usual tanh formula.",
-    source="specs/elementwise.yaml:447",
+    source="specs/elementwise.yaml:442",
 )
 
-# specs/elementwise.yaml:470
+# specs/elementwise.yaml:465
 # identity: no dyn variant, it has no parameters
 IDENTITY = OpDef(
     name="identity",
@@ -489,12 +489,12 @@ IDENTITY = OpDef(
     relation=relations.identity_relation,
     view={"y": "x"},
     summary="The same tensor.",
-    source="specs/elementwise.yaml:470",
+    source="specs/elementwise.yaml:465",
     moves=("T",),
     rewrites=rewrites.IDENTITY,
 )
 
-# specs/elementwise.yaml:490
+# specs/elementwise.yaml:485
 # cast: no dyn variant, it has no parameters that are operands
 CAST = OpDef(
     name="cast",
@@ -537,10 +537,10 @@ CAST = OpDef(
     summary=(
         "Every element as another dtype; floats become integers by cutting towards zero, bool is anything but" " zero."
     ),
-    source="specs/elementwise.yaml:490",
+    source="specs/elementwise.yaml:485",
 )
 
-# specs/elementwise.yaml:540
+# specs/elementwise.yaml:535
 # where: no dyn variant, it has no parameters
 WHERE = OpDef(
     name="where",
@@ -556,6 +556,6 @@ WHERE = OpDef(
     relation=relations.where_relation,
     kernel=kernels.where_kernel,
     summary="Elements of a where the condition holds, elsewhere those of b.",
-    source="specs/elementwise.yaml:540",
+    source="specs/elementwise.yaml:535",
     moves=("T",),
 )

@@ -10,7 +10,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec, eq
 
 
-# specs/activation.yaml:15
+# specs/activation.yaml:11
 def clip_relation(rule: Rule, *, x: Vec, low: Vec | None, high: Vec | None) -> Bound:
     d = x
     if low is not None:
@@ -20,13 +20,13 @@ def clip_relation(rule: Rule, *, x: Vec, low: Vec | None, high: Vec | None) -> B
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:35
+# specs/activation.yaml:31
 def leaky_relu_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:49
+# specs/activation.yaml:45
 def prelu_relation(rule: Rule, *, x: Vec, slope: Vec) -> Bound:
     d = x
     q = slope
@@ -34,67 +34,67 @@ def prelu_relation(rule: Rule, *, x: Vec, slope: Vec) -> Bound:
     return rule.bind(outputs={"y": x}, d=d, q=q)
 
 
-# specs/activation.yaml:67
+# specs/activation.yaml:63
 def elu_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:86
+# specs/activation.yaml:82
 def celu_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:99
+# specs/activation.yaml:95
 def selu_relation(rule: Rule, *, x: Vec, alpha: Any, gamma: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, gamma=gamma, alpha=alpha)
 
 
-# specs/activation.yaml:113
+# specs/activation.yaml:109
 def softplus_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:124
+# specs/activation.yaml:120
 def softsign_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:135
+# specs/activation.yaml:131
 def hard_sigmoid_relation(rule: Rule, *, x: Vec, alpha: Any, beta: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha, beta=beta)
 
 
-# specs/activation.yaml:149
+# specs/activation.yaml:145
 def hard_swish_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:161
+# specs/activation.yaml:157
 def mish_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/activation.yaml:177
+# specs/activation.yaml:173
 def swish_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:193
+# specs/activation.yaml:189
 def thresholded_relu_relation(rule: Rule, *, x: Vec, alpha: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, alpha=alpha)
 
 
-# specs/activation.yaml:206
+# specs/activation.yaml:202
 def shrink_relation(rule: Rule, *, x: Vec, bias: Any, lambd: Any) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d, lambd=lambd, bias=bias)

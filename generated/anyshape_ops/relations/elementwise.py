@@ -10,7 +10,7 @@ from typing import Any
 from anyshape.rules import Bound, Rule, Vec
 
 
-# specs/elementwise.yaml:37
+# specs/elementwise.yaml:32
 def add_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -18,7 +18,7 @@ def add_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/elementwise.yaml:56
+# specs/elementwise.yaml:51
 def sub_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -26,7 +26,7 @@ def sub_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/elementwise.yaml:77
+# specs/elementwise.yaml:72
 def mul_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -34,7 +34,7 @@ def mul_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/elementwise.yaml:98
+# specs/elementwise.yaml:93
 def div_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -42,7 +42,7 @@ def div_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/elementwise.yaml:117
+# specs/elementwise.yaml:112
 def pow_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -50,7 +50,7 @@ def pow_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, q=q, p=p)
 
 
-# specs/elementwise.yaml:150
+# specs/elementwise.yaml:145
 def mod_relation(rule: Rule, *, a: Vec, b: Vec, truncated: bool) -> Bound:
     p = a
     q = b
@@ -58,7 +58,7 @@ def mod_relation(rule: Rule, *, a: Vec, b: Vec, truncated: bool) -> Bound:
     return rule.bind(outputs={"y": i_extents}, truncated=truncated, i_extents=i_extents, p=p, q=q)
 
 
-# specs/elementwise.yaml:176
+# specs/elementwise.yaml:171
 def floor_div_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -66,7 +66,7 @@ def floor_div_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/elementwise.yaml:195
+# specs/elementwise.yaml:190
 def maximum_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -74,7 +74,7 @@ def maximum_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/elementwise.yaml:211
+# specs/elementwise.yaml:206
 def minimum_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     p = a
     q = b
@@ -82,120 +82,120 @@ def minimum_relation(rule: Rule, *, a: Vec, b: Vec) -> Bound:
     return rule.bind(outputs={"y": i_extents}, i_extents=i_extents, p=p, q=q)
 
 
-# specs/elementwise.yaml:227
+# specs/elementwise.yaml:222
 def neg_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:247
+# specs/elementwise.yaml:242
 def abs_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:265
+# specs/elementwise.yaml:260
 def exp_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:277
+# specs/elementwise.yaml:272
 def log_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:289
+# specs/elementwise.yaml:284
 def expm1_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:300
+# specs/elementwise.yaml:295
 def log1p_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:311
+# specs/elementwise.yaml:306
 def floor_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:324
+# specs/elementwise.yaml:319
 def ceil_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:337
+# specs/elementwise.yaml:332
 def round_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:351
+# specs/elementwise.yaml:346
 def sign_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:369
+# specs/elementwise.yaml:364
 def sqrt_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:381
+# specs/elementwise.yaml:376
 def reciprocal_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:393
+# specs/elementwise.yaml:388
 def tanh_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:405
+# specs/elementwise.yaml:400
 def sigmoid_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:418
+# specs/elementwise.yaml:413
 def erf_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:430
+# specs/elementwise.yaml:425
 def relu_relation(rule: Rule, *, x: Vec) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, d=d)
 
 
-# specs/elementwise.yaml:447
+# specs/elementwise.yaml:442
 def gelu_relation(rule: Rule, *, x: Vec, approximate: str) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, approximate=approximate, d=d)
 
 
-# specs/elementwise.yaml:470
+# specs/elementwise.yaml:465
 def identity_relation(rule: Rule, *, x: Vec) -> Bound:
     return rule.bind(outputs={"y": x})
 
 
-# specs/elementwise.yaml:490
+# specs/elementwise.yaml:485
 def cast_relation(rule: Rule, *, x: Vec, to: Any, saturate: bool) -> Bound:
     d = x
     return rule.bind(outputs={"y": x}, saturate=saturate, d=d, to=to)
 
 
-# specs/elementwise.yaml:540
+# specs/elementwise.yaml:535
 def where_relation(rule: Rule, *, c: Vec, a: Vec, b: Vec) -> Bound:
     p = c
     q = a

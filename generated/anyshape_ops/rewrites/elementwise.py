@@ -13,7 +13,7 @@ from anyshape.graph.value import Node, Value
 from anyshape.rules import Rule, eq
 
 
-# specs/elementwise.yaml:130
+# specs/elementwise.yaml:125
 def pow_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -32,7 +32,7 @@ def pow_rewrite_1(node: Node) -> Sequence[Value] | None:
     return [make("mul", [a, a], {}, node.source)]
 
 
-# specs/elementwise.yaml:131
+# specs/elementwise.yaml:126
 def pow_rewrite_2(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -54,16 +54,16 @@ def pow_rewrite_2(node: Node) -> Sequence[Value] | None:
 POW = (
     RewriteDef(
         "pow(a, b) as y >> mul(a, a) if b[()] == 2 and shape(y) == shape(a)",
-        pow_rewrite_1, "specs/elementwise.yaml:130",
+        pow_rewrite_1, "specs/elementwise.yaml:125",
     ),
     RewriteDef(
         "pow(a, b) as y >> mul(mul(a, a), a) if b[()] == 3 and shape(y) == shape(a)",
-        pow_rewrite_2, "specs/elementwise.yaml:131",
+        pow_rewrite_2, "specs/elementwise.yaml:126",
     ),
 )
 
 
-# specs/elementwise.yaml:234
+# specs/elementwise.yaml:229
 def neg_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -77,11 +77,11 @@ def neg_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 NEG = (
-    RewriteDef("neg(neg(x)) >> x", neg_rewrite_1, "specs/elementwise.yaml:234", depth=2),
+    RewriteDef("neg(neg(x)) >> x", neg_rewrite_1, "specs/elementwise.yaml:229", depth=2),
 )
 
 
-# specs/elementwise.yaml:254
+# specs/elementwise.yaml:249
 def abs_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -93,11 +93,11 @@ def abs_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 ABS = (
-    RewriteDef("abs(abs(x)) >> abs(x)", abs_rewrite_1, "specs/elementwise.yaml:254", depth=2),
+    RewriteDef("abs(abs(x)) >> abs(x)", abs_rewrite_1, "specs/elementwise.yaml:249", depth=2),
 )
 
 
-# specs/elementwise.yaml:436
+# specs/elementwise.yaml:431
 def relu_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -109,11 +109,11 @@ def relu_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 RELU = (
-    RewriteDef("relu(relu(x)) >> relu(x)", relu_rewrite_1, "specs/elementwise.yaml:436", depth=2),
+    RewriteDef("relu(relu(x)) >> relu(x)", relu_rewrite_1, "specs/elementwise.yaml:431", depth=2),
 )
 
 
-# specs/elementwise.yaml:476
+# specs/elementwise.yaml:471
 def identity_rewrite_1(node: Node) -> Sequence[Value] | None:
     if node.bound is None:
         return None
@@ -124,5 +124,5 @@ def identity_rewrite_1(node: Node) -> Sequence[Value] | None:
 
 
 IDENTITY = (
-    RewriteDef("identity(x) >> x", identity_rewrite_1, "specs/elementwise.yaml:476"),
+    RewriteDef("identity(x) >> x", identity_rewrite_1, "specs/elementwise.yaml:471"),
 )

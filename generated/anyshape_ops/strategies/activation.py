@@ -14,13 +14,13 @@ from anyshape.properties import Case, Draw, Example, Given, Property, Refusal
 from anyshape.rules import Vec
 
 
-# specs/activation.yaml:15
+# specs/activation.yaml:11
 def clip_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_, "low": d.default(Vec(())), "high": d.default(Vec(()))}, {})
 
 
-# specs/activation.yaml:22
+# specs/activation.yaml:18
 def clip_reference(x: Any, low: Any, high: Any) -> Any:
     return np.minimum(np.maximum(x, low), high)
 
@@ -35,36 +35,36 @@ CLIP = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/activation.yaml:31",
+            "specs/activation.yaml:27",
         ),
         Example(
             {"x": Given(value=(1.0, 5.0, 9.0)), "low": Given(value=2.0)},
             {},
             {"y": Given(value=(2.0, 5.0, 9.0))},
             None,
-            "specs/activation.yaml:32",
+            "specs/activation.yaml:28",
         ),
         Example(
             {"x": Given(value=(1, 5, 9)), "high": Given(value=6)},
             {},
             {"y": Given(value=(1, 5, 6))},
             None,
-            "specs/activation.yaml:33",
+            "specs/activation.yaml:29",
         ),
     ),
-    "specs/activation.yaml:15",
-    reference_source="specs/activation.yaml:22",
+    "specs/activation.yaml:11",
+    reference_source="specs/activation.yaml:18",
 )
 
 
-# specs/activation.yaml:35
+# specs/activation.yaml:31
 def leaky_relu_case(d: Draw) -> Case:
     d_ = d.run("d")
     alpha = d.real(0.01)
     return Case({"x": d_}, {"alpha": d.default(alpha)})
 
 
-# specs/activation.yaml:41
+# specs/activation.yaml:37
 def leaky_relu_reference(x: Any, alpha: Any) -> Any:
     return np.where(x >= 0, x, x * np.asarray(alpha, x.dtype))
 
@@ -74,30 +74,30 @@ LEAKY_RELU = Property(
     leaky_relu_case,
     leaky_relu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:45"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:46"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:41"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:42"),
         Example(
             {"x": Given(value=(-2.0, 0.0, 3.0))},
             {},
             {"y": Given(value=(-0.02, 0.0, 3.0))},
             None,
-            "specs/activation.yaml:47",
+            "specs/activation.yaml:43",
         ),
     ),
-    "specs/activation.yaml:35",
-    reference_source="specs/activation.yaml:41",
+    "specs/activation.yaml:31",
+    reference_source="specs/activation.yaml:37",
     refuses=False,
 )
 
 
-# specs/activation.yaml:49
+# specs/activation.yaml:45
 def prelu_case(d: Draw) -> Case:
     d_ = d.run("d")
     q = d.broadcasting_to(d_)
     return Case({"x": d_, "slope": q}, {})
 
 
-# specs/activation.yaml:57
+# specs/activation.yaml:53
 def prelu_reference(x: Any, slope: Any) -> Any:
     return np.where(x < 0, x * slope, x)
 
@@ -107,45 +107,45 @@ PRELU = Property(
     prelu_case,
     prelu_reference,
     (
-        Example({"x": Given((2, 3)), "slope": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:60"),
-        Example({"x": Given((2, 3)), "slope": Given(())}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:61"),
-        Example({"x": Given((2, 3)), "slope": Given((2,))}, {}, {}, "does not broadcast", "specs/activation.yaml:62"),
+        Example({"x": Given((2, 3)), "slope": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:56"),
+        Example({"x": Given((2, 3)), "slope": Given(())}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:57"),
+        Example({"x": Given((2, 3)), "slope": Given((2,))}, {}, {}, "does not broadcast", "specs/activation.yaml:58"),
         Example(
             {"x": Given(value=((-2.0, 3.0), (-1.0, -4.0))), "slope": Given(value=(0.5, 2.0))},
             {},
             {"y": Given(value=((-1.0, 3.0), (-0.5, -8.0)))},
             None,
-            "specs/activation.yaml:63",
+            "specs/activation.yaml:59",
         ),
         Example(
             {"x": Given(value=(-3, 4), dtype="i32"), "slope": Given(value=2, dtype="i32")},
             {},
             {"y": Given(value=(-6, 4), dtype="i32")},
             None,
-            "specs/activation.yaml:64",
+            "specs/activation.yaml:60",
         ),
         Example(
             {"x": Given(value=(200,), dtype="u8"), "slope": Given(value=2, dtype="u8")},
             {},
             {"y": Given(value=(200,), dtype="u8")},
             None,
-            "specs/activation.yaml:65",
+            "specs/activation.yaml:61",
         ),
     ),
-    "specs/activation.yaml:49",
-    asserts=(Refusal(r"slope .* does not broadcast to .*", "specs/activation.yaml:55"),),
-    reference_source="specs/activation.yaml:57",
+    "specs/activation.yaml:45",
+    asserts=(Refusal(r"slope .* does not broadcast to .*", "specs/activation.yaml:51"),),
+    reference_source="specs/activation.yaml:53",
 )
 
 
-# specs/activation.yaml:67
+# specs/activation.yaml:63
 def elu_case(d: Draw) -> Case:
     d_ = d.run("d")
     alpha = d.real(1.0)
     return Case({"x": d_}, {"alpha": d.default(alpha)})
 
 
-# specs/activation.yaml:73
+# specs/activation.yaml:69
 def elu_reference(x: Any, alpha: Any) -> Any:
     return np.where(x >= 0, x, np.asarray(alpha, x.dtype) * np.expm1(x))
 
@@ -155,30 +155,30 @@ ELU = Property(
     elu_case,
     elu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:82"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:83"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:78"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:79"),
         Example(
             {"x": Given(value=(-1.0, 2.0, -0.0001))},
             {},
             {"y": Given(value=(-0.6321205588285577, 2.0, -9.999500016666e-05))},
             None,
-            "specs/activation.yaml:84",
+            "specs/activation.yaml:80",
         ),
     ),
-    "specs/activation.yaml:67",
-    reference_source="specs/activation.yaml:73",
+    "specs/activation.yaml:63",
+    reference_source="specs/activation.yaml:69",
     refuses=False,
 )
 
 
-# specs/activation.yaml:86
+# specs/activation.yaml:82
 def celu_case(d: Draw) -> Case:
     d_ = d.run("d")
     alpha = d.real(1.0)
     return Case({"x": d_}, {"alpha": d.default(alpha)})
 
 
-# specs/activation.yaml:92
+# specs/activation.yaml:88
 def celu_reference(x: Any, alpha: Any) -> Any:
     return np.where(x >= 0, x, np.asarray(alpha, x.dtype) * np.expm1(x / np.asarray(alpha, x.dtype)))
 
@@ -188,23 +188,23 @@ CELU = Property(
     celu_case,
     celu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:95"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:96"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:91"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:92"),
         Example(
             {"x": Given(value=(-1.0, 2.0))},
             {},
             {"y": Given(value=(-0.6321205588285577, 2.0))},
             None,
-            "specs/activation.yaml:97",
+            "specs/activation.yaml:93",
         ),
     ),
-    "specs/activation.yaml:86",
-    reference_source="specs/activation.yaml:92",
+    "specs/activation.yaml:82",
+    reference_source="specs/activation.yaml:88",
     refuses=False,
 )
 
 
-# specs/activation.yaml:99
+# specs/activation.yaml:95
 def selu_case(d: Draw) -> Case:
     d_ = d.run("d")
     alpha = d.real(1.6732632423543772)
@@ -212,7 +212,7 @@ def selu_case(d: Draw) -> Case:
     return Case({"x": d_}, {"alpha": d.default(alpha), "gamma": d.default(gamma)})
 
 
-# specs/activation.yaml:106
+# specs/activation.yaml:102
 def selu_reference(x: Any, alpha: Any, gamma: Any) -> Any:
     return (np.asarray(gamma, x.dtype) * np.where(x > 0, x, np.asarray(alpha, x.dtype) * np.expm1(x))).astype(x.dtype)
 
@@ -222,29 +222,29 @@ SELU = Property(
     selu_case,
     selu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:109"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:110"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:105"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:106"),
         Example(
             {"x": Given(value=(-1.0, 1.0))},
             {},
             {"y": Given(value=(-1.1113307378125625, 1.0507009873554805))},
             None,
-            "specs/activation.yaml:111",
+            "specs/activation.yaml:107",
         ),
     ),
-    "specs/activation.yaml:99",
-    reference_source="specs/activation.yaml:106",
+    "specs/activation.yaml:95",
+    reference_source="specs/activation.yaml:102",
     refuses=False,
 )
 
 
-# specs/activation.yaml:113
+# specs/activation.yaml:109
 def softplus_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/activation.yaml:117
+# specs/activation.yaml:113
 def softplus_reference(x: Any) -> Any:
     return np.logaddexp(x, np.zeros((), x.dtype))
 
@@ -254,29 +254,29 @@ SOFTPLUS = Property(
     softplus_case,
     softplus_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:120"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:121"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:116"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:117"),
         Example(
             {"x": Given(value=(-10.0, -1.0))},
             {},
             {"y": Given(value=(4.539889921686465e-05, 0.31326168751822286))},
             None,
-            "specs/activation.yaml:122",
+            "specs/activation.yaml:118",
         ),
     ),
-    "specs/activation.yaml:113",
-    reference_source="specs/activation.yaml:117",
+    "specs/activation.yaml:109",
+    reference_source="specs/activation.yaml:113",
     refuses=False,
 )
 
 
-# specs/activation.yaml:124
+# specs/activation.yaml:120
 def softsign_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/activation.yaml:128
+# specs/activation.yaml:124
 def softsign_reference(x: Any) -> Any:
     return x / (1 + np.abs(x))
 
@@ -286,23 +286,23 @@ SOFTSIGN = Property(
     softsign_case,
     softsign_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:131"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:132"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:127"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:128"),
         Example(
             {"x": Given(value=(-3.0, 0.0, 0.25, 4.0))},
             {},
             {"y": Given(value=(-0.75, 0.0, 0.2, 0.8))},
             None,
-            "specs/activation.yaml:133",
+            "specs/activation.yaml:129",
         ),
     ),
-    "specs/activation.yaml:124",
-    reference_source="specs/activation.yaml:128",
+    "specs/activation.yaml:120",
+    reference_source="specs/activation.yaml:124",
     refuses=False,
 )
 
 
-# specs/activation.yaml:135
+# specs/activation.yaml:131
 def hard_sigmoid_case(d: Draw) -> Case:
     d_ = d.run("d")
     alpha = d.real(0.2)
@@ -310,7 +310,7 @@ def hard_sigmoid_case(d: Draw) -> Case:
     return Case({"x": d_}, {"alpha": d.default(alpha), "beta": d.default(beta)})
 
 
-# specs/activation.yaml:142
+# specs/activation.yaml:138
 def hard_sigmoid_reference(x: Any, alpha: Any, beta: Any) -> Any:
     return np.clip(np.asarray(alpha, x.dtype) * x + np.asarray(beta, x.dtype), 0, 1)
 
@@ -320,23 +320,23 @@ HARD_SIGMOID = Property(
     hard_sigmoid_case,
     hard_sigmoid_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:145"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:146"),
-        Example({"x": Given(value=(0.0, 1.0))}, {}, {"y": Given(value=(0.5, 0.7))}, None, "specs/activation.yaml:147"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:141"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:142"),
+        Example({"x": Given(value=(0.0, 1.0))}, {}, {"y": Given(value=(0.5, 0.7))}, None, "specs/activation.yaml:143"),
     ),
-    "specs/activation.yaml:135",
-    reference_source="specs/activation.yaml:142",
+    "specs/activation.yaml:131",
+    reference_source="specs/activation.yaml:138",
     refuses=False,
 )
 
 
-# specs/activation.yaml:149
+# specs/activation.yaml:145
 def hard_swish_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/activation.yaml:153
+# specs/activation.yaml:149
 def hard_swish_reference(x: Any) -> Any:
     return x * np.clip(x / 6 + 0.5, 0, 1)
 
@@ -346,29 +346,29 @@ HARD_SWISH = Property(
     hard_swish_case,
     hard_swish_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:157"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:158"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:153"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:154"),
         Example(
             {"x": Given(value=(-4.0, -1.0, 1.0, 4.0))},
             {},
             {"y": Given(value=(0.0, -0.33333333, 0.66666667, 4.0))},
             None,
-            "specs/activation.yaml:159",
+            "specs/activation.yaml:155",
         ),
     ),
-    "specs/activation.yaml:149",
-    reference_source="specs/activation.yaml:153",
+    "specs/activation.yaml:145",
+    reference_source="specs/activation.yaml:149",
     refuses=False,
 )
 
 
-# specs/activation.yaml:161
+# specs/activation.yaml:157
 def mish_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/activation.yaml:169
+# specs/activation.yaml:165
 def mish_reference(x: Any) -> Any:
     return x * np.tanh(np.logaddexp(x, np.zeros((), x.dtype)))
 
@@ -378,30 +378,30 @@ MISH = Property(
     mish_case,
     mish_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:173"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:174"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:169"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:170"),
         Example(
             {"x": Given(value=(-2.0, 0.0, 1.0, 100.0))},
             {},
             {"y": Given(value=(-0.25250148, 0.0, 0.86509839, 100.0))},
             None,
-            "specs/activation.yaml:175",
+            "specs/activation.yaml:171",
         ),
     ),
-    "specs/activation.yaml:161",
-    reference_source="specs/activation.yaml:169",
+    "specs/activation.yaml:157",
+    reference_source="specs/activation.yaml:165",
     refuses=False,
 )
 
 
-# specs/activation.yaml:177
+# specs/activation.yaml:173
 def swish_case(d: Draw) -> Case:
     d_ = d.run("d")
     alpha = d.real(1.0)
     return Case({"x": d_}, {"alpha": d.default(alpha)})
 
 
-# specs/activation.yaml:183
+# specs/activation.yaml:179
 def swish_reference(x: Any, alpha: Any) -> Any:
     return x * scipy.special.expit(np.asarray(alpha, x.dtype) * x)
 
@@ -411,26 +411,26 @@ SWISH = Property(
     swish_case,
     swish_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:189"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:190"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:185"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:186"),
         Example(
-            {"x": Given(value=(1.0,))}, {}, {"y": Given(value=(0.7310585786300049,))}, None, "specs/activation.yaml:191"
+            {"x": Given(value=(1.0,))}, {}, {"y": Given(value=(0.7310585786300049,))}, None, "specs/activation.yaml:187"
         ),
     ),
-    "specs/activation.yaml:177",
-    reference_source="specs/activation.yaml:183",
+    "specs/activation.yaml:173",
+    reference_source="specs/activation.yaml:179",
     refuses=False,
 )
 
 
-# specs/activation.yaml:193
+# specs/activation.yaml:189
 def thresholded_relu_case(d: Draw) -> Case:
     d_ = d.run("d")
     alpha = d.real(1.0)
     return Case({"x": d_}, {"alpha": d.default(alpha)})
 
 
-# specs/activation.yaml:199
+# specs/activation.yaml:195
 def thresholded_relu_reference(x: Any, alpha: Any) -> Any:
     return np.where(x > np.asarray(alpha, x.dtype), x, np.zeros((), x.dtype))
 
@@ -440,23 +440,23 @@ THRESHOLDED_RELU = Property(
     thresholded_relu_case,
     thresholded_relu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:202"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:203"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:198"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/activation.yaml:199"),
         Example(
             {"x": Given(value=(0.75, 1.0, 1.5))},
             {},
             {"y": Given(value=(0.0, 0.0, 1.5))},
             None,
-            "specs/activation.yaml:204",
+            "specs/activation.yaml:200",
         ),
     ),
-    "specs/activation.yaml:193",
-    reference_source="specs/activation.yaml:199",
+    "specs/activation.yaml:189",
+    reference_source="specs/activation.yaml:195",
     refuses=False,
 )
 
 
-# specs/activation.yaml:206
+# specs/activation.yaml:202
 def shrink_case(d: Draw) -> Case:
     d_ = d.run("d")
     bias = d.real(0.0)
@@ -464,7 +464,7 @@ def shrink_case(d: Draw) -> Case:
     return Case({"x": d_}, {"bias": d.default(bias), "lambd": d.default(lambd)})
 
 
-# specs/activation.yaml:218
+# specs/activation.yaml:214
 def shrink_reference(x: Any, bias: Any, lambd: Any) -> Any:
     return (
         lambda y: y.astype(x.dtype)
@@ -485,37 +485,37 @@ SHRINK = Property(
     shrink_case,
     shrink_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:223"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/activation.yaml:219"),
         Example(
             {"x": Given(value=(-2.0, -0.5, 3.0))},
             {"bias": 1.0, "lambd": 1.5},
             {"y": Given(value=(-1.0, 0.0, 2.0))},
             None,
-            "specs/activation.yaml:224",
+            "specs/activation.yaml:220",
         ),
         Example(
             {"x": Given(value=(-0.75, 0.375, 0.75))},
             {},
             {"y": Given(value=(-0.75, 0.0, 0.75))},
             None,
-            "specs/activation.yaml:225",
+            "specs/activation.yaml:221",
         ),
         Example(
             {"x": Given(value=(-1.5, 1.5, 2.0))},
             {"bias": 1.0, "lambd": 1.5},
             {"y": Given(value=(0.0, 0.0, 1.0))},
             None,
-            "specs/activation.yaml:226",
+            "specs/activation.yaml:222",
         ),
         Example(
             {"x": Given(value=(-3, 0, 3), dtype="i32")},
             {"bias": 1.0, "lambd": 1.5},
             {"y": Given(value=(-2, 0, 2))},
             None,
-            "specs/activation.yaml:227",
+            "specs/activation.yaml:223",
         ),
     ),
-    "specs/activation.yaml:206",
-    reference_source="specs/activation.yaml:218",
+    "specs/activation.yaml:202",
+    reference_source="specs/activation.yaml:214",
     refuses=False,
 )

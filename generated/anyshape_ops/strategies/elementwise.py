@@ -15,7 +15,7 @@ import scipy.special
 from anyshape.properties import Case, Draw, Example, Given, Property
 
 
-# specs/elementwise.yaml:10
+# specs/elementwise.yaml:5
 def raised(a: Any, b: Any) -> Any:
     if a.dtype.kind not in "iu":
         return np.power(a, b.astype(a.dtype))
@@ -26,26 +26,26 @@ def raised(a: Any, b: Any) -> Any:
     return np.where(b == np.floor(b), whole_power(a, cut(b, a.dtype)), cut(near, a.dtype))
 
 
-# specs/elementwise.yaml:18
+# specs/elementwise.yaml:13
 def whole_power(a: Any, e: Any) -> Any:
     inverse = np.where(np.abs(a) == 1, np.power(a, e & 1), 0)
     return np.where(e >= 0, np.power(a, np.maximum(e, 0)), inverse).astype(a.dtype)
 
 
-# specs/elementwise.yaml:21
+# specs/elementwise.yaml:16
 def cut(p: Any, dtype: Any) -> Any:
     low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max)
     inside = np.clip(np.nan_to_num(p), float(low), np.nextafter(float(high), 0)).astype(dtype)
     return np.where(p >= float(high), high, inside)
 
 
-# specs/elementwise.yaml:37
+# specs/elementwise.yaml:32
 def add_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:43
+# specs/elementwise.yaml:38
 def add_reference(a: Any, b: Any) -> Any:
     return np.add(a, b)
 
@@ -55,35 +55,35 @@ ADD = Property(
     add_case,
     add_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:51"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:52"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:46"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:47"),
         Example(
             {"a": Given(value=((1.5,), (-2.0,))), "b": Given(value=(0.5, 2.0))},
             {},
             {"y": Given(value=((2.0, 3.5), (-1.5, 0.0)))},
             None,
-            "specs/elementwise.yaml:53",
+            "specs/elementwise.yaml:48",
         ),
         Example(
             {"a": Given(value=(127, -128), dtype="i8"), "b": Given(value=(1, -1), dtype="i8")},
             {},
             {"y": Given(value=(-128, 127), dtype="i8")},
             None,
-            "specs/elementwise.yaml:54",
+            "specs/elementwise.yaml:49",
         ),
     ),
-    "specs/elementwise.yaml:37",
-    reference_source="specs/elementwise.yaml:43",
+    "specs/elementwise.yaml:32",
+    reference_source="specs/elementwise.yaml:38",
 )
 
 
-# specs/elementwise.yaml:56
+# specs/elementwise.yaml:51
 def sub_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:61
+# specs/elementwise.yaml:56
 def sub_reference(a: Any, b: Any) -> Any:
     return np.subtract(a, b)
 
@@ -93,35 +93,35 @@ SUB = Property(
     sub_case,
     sub_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:72"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:73"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:67"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:68"),
         Example(
             {"a": Given(value=((1.0,), (2.0,))), "b": Given(value=(3.0, 0.5))},
             {},
             {"y": Given(value=((-2.0, 0.5), (-1.0, 1.5)))},
             None,
-            "specs/elementwise.yaml:74",
+            "specs/elementwise.yaml:69",
         ),
         Example(
             {"a": Given(value=(0, 5), dtype="u8"), "b": Given(value=(1,), dtype="u8")},
             {},
             {"y": Given(value=(255, 4), dtype="u8")},
             None,
-            "specs/elementwise.yaml:75",
+            "specs/elementwise.yaml:70",
         ),
     ),
-    "specs/elementwise.yaml:56",
-    reference_source="specs/elementwise.yaml:61",
+    "specs/elementwise.yaml:51",
+    reference_source="specs/elementwise.yaml:56",
 )
 
 
-# specs/elementwise.yaml:77
+# specs/elementwise.yaml:72
 def mul_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:83
+# specs/elementwise.yaml:78
 def mul_reference(a: Any, b: Any) -> Any:
     return np.multiply(a, b)
 
@@ -131,35 +131,35 @@ MUL = Property(
     mul_case,
     mul_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:93"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:94"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:88"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:89"),
         Example(
             {"a": Given(value=((2.0,), (-3.0,))), "b": Given(value=(0.5, 4.0))},
             {},
             {"y": Given(value=((1.0, 8.0), (-1.5, -12.0)))},
             None,
-            "specs/elementwise.yaml:95",
+            "specs/elementwise.yaml:90",
         ),
         Example(
             {"a": Given(value=(16, 200), dtype="u8"), "b": Given(value=(16, 2), dtype="u8")},
             {},
             {"y": Given(value=(0, 144), dtype="u8")},
             None,
-            "specs/elementwise.yaml:96",
+            "specs/elementwise.yaml:91",
         ),
     ),
-    "specs/elementwise.yaml:77",
-    reference_source="specs/elementwise.yaml:83",
+    "specs/elementwise.yaml:72",
+    reference_source="specs/elementwise.yaml:78",
 )
 
 
-# specs/elementwise.yaml:98
+# specs/elementwise.yaml:93
 def div_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:106
+# specs/elementwise.yaml:101
 def div_reference(a: Any, b: Any) -> Any:
     return np.divide(a, b) if a.dtype.kind == "f" else (a // b + ((a % b != 0) & ((a < 0) != (b < 0)))).astype(a.dtype)
 
@@ -169,42 +169,42 @@ DIV = Property(
     div_case,
     div_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:111"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:112"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:106"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:107"),
         Example(
             {"a": Given(value=((7.0,), (-1.0,))), "b": Given(value=(2.0, 0.0))},
             {},
             {"y": Given(value=((3.5, inf), (-0.5, -inf)))},
             None,
-            "specs/elementwise.yaml:113",
+            "specs/elementwise.yaml:108",
         ),
         Example(
             {"a": Given(value=(7, -7, 7, -7), dtype="i32"), "b": Given(value=(2, 2, -2, -2), dtype="i32")},
             {},
             {"y": Given(value=(3, -3, -3, 3), dtype="i32")},
             None,
-            "specs/elementwise.yaml:114",
+            "specs/elementwise.yaml:109",
         ),
         Example(
             {"a": Given(value=(255, 7), dtype="u8"), "b": Given(value=(2,), dtype="u8")},
             {},
             {"y": Given(value=(127, 3), dtype="u8")},
             None,
-            "specs/elementwise.yaml:115",
+            "specs/elementwise.yaml:110",
         ),
     ),
-    "specs/elementwise.yaml:98",
-    reference_source="specs/elementwise.yaml:106",
+    "specs/elementwise.yaml:93",
+    reference_source="specs/elementwise.yaml:101",
 )
 
 
-# specs/elementwise.yaml:117
+# specs/elementwise.yaml:112
 def pow_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:132
+# specs/elementwise.yaml:127
 def pow_reference(a: Any, b: Any) -> Any:
     return raised(a, b)
 
@@ -214,28 +214,28 @@ POW = Property(
     pow_case,
     pow_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:140"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:141"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:135"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:136"),
         Example(
             {"a": Given(value=((2.0,), (-3.0,))), "b": Given(value=(2.0, -1.0))},
             {},
             {"y": Given(value=((4.0, 0.5), (9.0, -0.33333333)))},
             None,
-            "specs/elementwise.yaml:142",
+            "specs/elementwise.yaml:137",
         ),
         Example(
             {"a": Given(value=(2, -1, 3), dtype="i32"), "b": Given(value=(3, -1, -2), dtype="i32")},
             {},
             {"y": Given(value=(8, -1, 0), dtype="i32")},
             None,
-            "specs/elementwise.yaml:143",
+            "specs/elementwise.yaml:138",
         ),
         Example(
             {"a": Given(value=(10, 2), dtype="i32"), "b": Given(value=(0.5, 3.0))},
             {},
             {"y": Given(value=(3, 8), dtype="i32")},
             None,
-            "specs/elementwise.yaml:144",
+            "specs/elementwise.yaml:139",
         ),
         Example(
             {
@@ -245,7 +245,7 @@ POW = Property(
             {},
             {"y": Given(value=(3, 2), dtype="i64")},
             None,
-            "specs/elementwise.yaml:146",
+            "specs/elementwise.yaml:141",
         ),
         Example(
             {
@@ -255,22 +255,22 @@ POW = Property(
             {},
             {"y": Given(value=(3, 7, 1, 189812531), dtype="i64")},
             None,
-            "specs/elementwise.yaml:147",
+            "specs/elementwise.yaml:142",
         ),
     ),
-    "specs/elementwise.yaml:117",
-    reference_source="specs/elementwise.yaml:132",
+    "specs/elementwise.yaml:112",
+    reference_source="specs/elementwise.yaml:127",
 )
 
 
-# specs/elementwise.yaml:150
+# specs/elementwise.yaml:145
 def mod_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     truncated = d.truth()
     return Case({"a": p, "b": q}, {"truncated": d.default(truncated)})
 
 
-# specs/elementwise.yaml:159
+# specs/elementwise.yaml:154
 def mod_reference(a: Any, b: Any, truncated: Any) -> Any:
     return np.fmod(a, b) if truncated else np.mod(a, b)
 
@@ -280,28 +280,28 @@ MOD = Property(
     mod_case,
     mod_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:172"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:173"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:167"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:168"),
         Example(
             {"a": Given(value=(-7,)), "b": Given(value=(3,))},
             {},
             {"y": Given(value=(2,))},
             None,
-            "specs/elementwise.yaml:174",
+            "specs/elementwise.yaml:169",
         ),
     ),
-    "specs/elementwise.yaml:150",
-    reference_source="specs/elementwise.yaml:159",
+    "specs/elementwise.yaml:145",
+    reference_source="specs/elementwise.yaml:154",
 )
 
 
-# specs/elementwise.yaml:176
+# specs/elementwise.yaml:171
 def floor_div_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:185
+# specs/elementwise.yaml:180
 def floor_div_reference(a: Any, b: Any) -> Any:
     return np.floor_divide(a, b)
 
@@ -311,56 +311,56 @@ FLOOR_DIV = Property(
     floor_div_case,
     floor_div_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:187"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:188"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:182"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:183"),
         Example(
             {"a": Given(value=(7, -7, 7, -7), dtype="i32"), "b": Given(value=(2, 2, -2, -2), dtype="i32")},
             {},
             {"y": Given(value=(3, -4, -4, 3), dtype="i32")},
             None,
-            "specs/elementwise.yaml:189",
+            "specs/elementwise.yaml:184",
         ),
         Example(
             {"a": Given(value=(7.5, -7.5, 1.0)), "b": Given(value=(2.0, 2.0, 0.0))},
             {},
             {"y": Given(value=(3.0, -4.0, inf))},
             None,
-            "specs/elementwise.yaml:190",
+            "specs/elementwise.yaml:185",
         ),
         Example(
             {"a": Given(value=(1.0, -1.0, 1.0, inf)), "b": Given(value=(inf, inf, -inf, 2.0))},
             {},
             {"y": Given(value=(0.0, -1.0, -1.0, nan))},
             None,
-            "specs/elementwise.yaml:191",
+            "specs/elementwise.yaml:186",
         ),
         Example(
             {"a": Given(value=(7.5, 7.5, 0.0, -6.4)), "b": Given(value=(1.0, -1.0, 0.0, 1.8))},
             {},
             {"y": Given(value=(7.0, -8.0, nan, -4.0))},
             None,
-            "specs/elementwise.yaml:192",
+            "specs/elementwise.yaml:187",
         ),
         Example(
             {"a": Given(value=(6.4, 2.8)), "b": Given(value=(1.8, 0.9))},
             {},
             {"y": Given(value=(3.0, 3.0))},
             None,
-            "specs/elementwise.yaml:193",
+            "specs/elementwise.yaml:188",
         ),
     ),
-    "specs/elementwise.yaml:176",
-    reference_source="specs/elementwise.yaml:185",
+    "specs/elementwise.yaml:171",
+    reference_source="specs/elementwise.yaml:180",
 )
 
 
-# specs/elementwise.yaml:195
+# specs/elementwise.yaml:190
 def maximum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:200
+# specs/elementwise.yaml:195
 def maximum_reference(a: Any, b: Any) -> Any:
     return np.maximum(a, b)
 
@@ -370,35 +370,35 @@ MAXIMUM = Property(
     maximum_case,
     maximum_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:206"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:207"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:201"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:202"),
         Example(
             {"a": Given(value=((-1.0,), (nan,))), "b": Given(value=(0.5, -2.0))},
             {},
             {"y": Given(value=((0.5, -1.0), (nan, nan)))},
             None,
-            "specs/elementwise.yaml:208",
+            "specs/elementwise.yaml:203",
         ),
         Example(
             {"a": Given(value=(200, 1), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(200, 100), dtype="u8")},
             None,
-            "specs/elementwise.yaml:209",
+            "specs/elementwise.yaml:204",
         ),
     ),
-    "specs/elementwise.yaml:195",
-    reference_source="specs/elementwise.yaml:200",
+    "specs/elementwise.yaml:190",
+    reference_source="specs/elementwise.yaml:195",
 )
 
 
-# specs/elementwise.yaml:211
+# specs/elementwise.yaml:206
 def minimum_case(d: Draw) -> Case:
     p, q = d.broadcastable(2)
     return Case({"a": p, "b": q}, {})
 
 
-# specs/elementwise.yaml:216
+# specs/elementwise.yaml:211
 def minimum_reference(a: Any, b: Any) -> Any:
     return np.minimum(a, b)
 
@@ -408,35 +408,35 @@ MINIMUM = Property(
     minimum_case,
     minimum_reference,
     (
-        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:222"),
-        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:223"),
+        Example({"a": Given((2, 3)), "b": Given((3,))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:217"),
+        Example({"a": Given((4, 1)), "b": Given((0,))}, {}, {"y": Given((4, 0))}, None, "specs/elementwise.yaml:218"),
         Example(
             {"a": Given(value=((-1.0,), (nan,))), "b": Given(value=(0.5, -2.0))},
             {},
             {"y": Given(value=((-1.0, -2.0), (nan, nan)))},
             None,
-            "specs/elementwise.yaml:224",
+            "specs/elementwise.yaml:219",
         ),
         Example(
             {"a": Given(value=(200, 1), dtype="u8"), "b": Given(value=(100,), dtype="u8")},
             {},
             {"y": Given(value=(100, 1), dtype="u8")},
             None,
-            "specs/elementwise.yaml:225",
+            "specs/elementwise.yaml:220",
         ),
     ),
-    "specs/elementwise.yaml:211",
-    reference_source="specs/elementwise.yaml:216",
+    "specs/elementwise.yaml:206",
+    reference_source="specs/elementwise.yaml:211",
 )
 
 
-# specs/elementwise.yaml:227
+# specs/elementwise.yaml:222
 def neg_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:235
+# specs/elementwise.yaml:230
 def neg_reference(x: Any) -> Any:
     return np.negative(x)
 
@@ -446,43 +446,43 @@ NEG = Property(
     neg_case,
     neg_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:241"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:242"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:236"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:237"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0))},
             {},
             {"y": Given(value=(1.5, 0.0, -2.0))},
             None,
-            "specs/elementwise.yaml:243",
+            "specs/elementwise.yaml:238",
         ),
         Example(
             {"x": Given(value=(-128, 5), dtype="i8")},
             {},
             {"y": Given(value=(-128, -5), dtype="i8")},
             None,
-            "specs/elementwise.yaml:244",
+            "specs/elementwise.yaml:239",
         ),
         Example(
             {"x": Given(value=(0, 1), dtype="u8")},
             {},
             {"y": Given(value=(0, 255), dtype="u8")},
             None,
-            "specs/elementwise.yaml:245",
+            "specs/elementwise.yaml:240",
         ),
     ),
-    "specs/elementwise.yaml:227",
-    reference_source="specs/elementwise.yaml:235",
+    "specs/elementwise.yaml:222",
+    reference_source="specs/elementwise.yaml:230",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:247
+# specs/elementwise.yaml:242
 def abs_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:255
+# specs/elementwise.yaml:250
 def abs_reference(x: Any) -> Any:
     return np.abs(x)
 
@@ -492,43 +492,43 @@ ABS = Property(
     abs_case,
     abs_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:259"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:260"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:254"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:255"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0))},
             {},
             {"y": Given(value=(1.5, 0.0, 2.0))},
             None,
-            "specs/elementwise.yaml:261",
+            "specs/elementwise.yaml:256",
         ),
         Example(
             {"x": Given(value=(-128, -1), dtype="i8")},
             {},
             {"y": Given(value=(-128, 1), dtype="i8")},
             None,
-            "specs/elementwise.yaml:262",
+            "specs/elementwise.yaml:257",
         ),
         Example(
             {"x": Given(value=(200,), dtype="u8")},
             {},
             {"y": Given(value=(200,), dtype="u8")},
             None,
-            "specs/elementwise.yaml:263",
+            "specs/elementwise.yaml:258",
         ),
     ),
-    "specs/elementwise.yaml:247",
-    reference_source="specs/elementwise.yaml:255",
+    "specs/elementwise.yaml:242",
+    reference_source="specs/elementwise.yaml:250",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:265
+# specs/elementwise.yaml:260
 def exp_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:269
+# specs/elementwise.yaml:264
 def exp_reference(x: Any) -> Any:
     return np.exp(x)
 
@@ -538,29 +538,29 @@ EXP = Property(
     exp_case,
     exp_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:273"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:274"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:268"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:269"),
         Example(
             {"x": Given(value=(-inf, -1.0, 0.0, 1.0))},
             {},
             {"y": Given(value=(0.0, 0.36787944, 1.0, 2.7182818))},
             None,
-            "specs/elementwise.yaml:275",
+            "specs/elementwise.yaml:270",
         ),
     ),
-    "specs/elementwise.yaml:265",
-    reference_source="specs/elementwise.yaml:269",
+    "specs/elementwise.yaml:260",
+    reference_source="specs/elementwise.yaml:264",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:277
+# specs/elementwise.yaml:272
 def log_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:281
+# specs/elementwise.yaml:276
 def log_reference(x: Any) -> Any:
     return np.log(x)
 
@@ -570,29 +570,29 @@ LOG = Property(
     log_case,
     log_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:285"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:286"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:280"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:281"),
         Example(
             {"x": Given(value=(0.0, 1.0, 2.0, -1.0))},
             {},
             {"y": Given(value=(-inf, 0.0, 0.69314718, nan))},
             None,
-            "specs/elementwise.yaml:287",
+            "specs/elementwise.yaml:282",
         ),
     ),
-    "specs/elementwise.yaml:277",
-    reference_source="specs/elementwise.yaml:281",
+    "specs/elementwise.yaml:272",
+    reference_source="specs/elementwise.yaml:276",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:289
+# specs/elementwise.yaml:284
 def expm1_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:293
+# specs/elementwise.yaml:288
 def expm1_reference(x: Any) -> Any:
     return np.expm1(x)
 
@@ -602,29 +602,29 @@ EXPM1 = Property(
     expm1_case,
     expm1_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:296"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:297"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:291"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:292"),
         Example(
             {"x": Given(value=(-inf, -1.0, 0.0, 1e-10, 1.0))},
             {},
             {"y": Given(value=(-1.0, -0.63212056, 0.0, 1e-10, 1.7182818))},
             None,
-            "specs/elementwise.yaml:298",
+            "specs/elementwise.yaml:293",
         ),
     ),
-    "specs/elementwise.yaml:289",
-    reference_source="specs/elementwise.yaml:293",
+    "specs/elementwise.yaml:284",
+    reference_source="specs/elementwise.yaml:288",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:300
+# specs/elementwise.yaml:295
 def log1p_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:304
+# specs/elementwise.yaml:299
 def log1p_reference(x: Any) -> Any:
     return np.log1p(x)
 
@@ -634,29 +634,29 @@ LOG1P = Property(
     log1p_case,
     log1p_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:307"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:308"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:302"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:303"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 1e-10, 1.0, -2.0))},
             {},
             {"y": Given(value=(-inf, 0.0, 1e-10, 0.69314718, nan))},
             None,
-            "specs/elementwise.yaml:309",
+            "specs/elementwise.yaml:304",
         ),
     ),
-    "specs/elementwise.yaml:300",
-    reference_source="specs/elementwise.yaml:304",
+    "specs/elementwise.yaml:295",
+    reference_source="specs/elementwise.yaml:299",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:311
+# specs/elementwise.yaml:306
 def floor_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:316
+# specs/elementwise.yaml:311
 def floor_reference(x: Any) -> Any:
     return np.floor(x)
 
@@ -666,29 +666,29 @@ FLOOR = Property(
     floor_case,
     floor_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:320"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:321"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:315"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:316"),
         Example(
             {"x": Given(value=(-1.5, -0.5, 0.5, 2.0))},
             {},
             {"y": Given(value=(-2.0, -1.0, 0.0, 2.0))},
             None,
-            "specs/elementwise.yaml:322",
+            "specs/elementwise.yaml:317",
         ),
     ),
-    "specs/elementwise.yaml:311",
-    reference_source="specs/elementwise.yaml:316",
+    "specs/elementwise.yaml:306",
+    reference_source="specs/elementwise.yaml:311",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:324
+# specs/elementwise.yaml:319
 def ceil_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:329
+# specs/elementwise.yaml:324
 def ceil_reference(x: Any) -> Any:
     return np.ceil(x)
 
@@ -698,29 +698,29 @@ CEIL = Property(
     ceil_case,
     ceil_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:333"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:334"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:328"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:329"),
         Example(
             {"x": Given(value=(-1.5, -0.5, 0.5, 2.0))},
             {},
             {"y": Given(value=(-1.0, 0.0, 1.0, 2.0))},
             None,
-            "specs/elementwise.yaml:335",
+            "specs/elementwise.yaml:330",
         ),
     ),
-    "specs/elementwise.yaml:324",
-    reference_source="specs/elementwise.yaml:329",
+    "specs/elementwise.yaml:319",
+    reference_source="specs/elementwise.yaml:324",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:337
+# specs/elementwise.yaml:332
 def round_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:343
+# specs/elementwise.yaml:338
 def round_reference(x: Any) -> Any:
     return np.rint(x)
 
@@ -730,29 +730,29 @@ ROUND = Property(
     round_case,
     round_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:347"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:348"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:342"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:343"),
         Example(
             {"x": Given(value=(-1.5, 0.5, 1.5, 2.5))},
             {},
             {"y": Given(value=(-2.0, 0.0, 2.0, 2.0))},
             None,
-            "specs/elementwise.yaml:349",
+            "specs/elementwise.yaml:344",
         ),
     ),
-    "specs/elementwise.yaml:337",
-    reference_source="specs/elementwise.yaml:343",
+    "specs/elementwise.yaml:332",
+    reference_source="specs/elementwise.yaml:338",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:351
+# specs/elementwise.yaml:346
 def sign_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:359
+# specs/elementwise.yaml:354
 def sign_reference(x: Any) -> Any:
     return np.sign(x)
 
@@ -762,43 +762,43 @@ SIGN = Property(
     sign_case,
     sign_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:363"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:364"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:358"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:359"),
         Example(
             {"x": Given(value=(-2.5, 0.0, 3.0, nan))},
             {},
             {"y": Given(value=(-1.0, 0.0, 1.0, nan))},
             None,
-            "specs/elementwise.yaml:365",
+            "specs/elementwise.yaml:360",
         ),
         Example(
             {"x": Given(value=(-7, 0, 7), dtype="i32")},
             {},
             {"y": Given(value=(-1, 0, 1), dtype="i32")},
             None,
-            "specs/elementwise.yaml:366",
+            "specs/elementwise.yaml:361",
         ),
         Example(
             {"x": Given(value=(0, 200), dtype="u8")},
             {},
             {"y": Given(value=(0, 1), dtype="u8")},
             None,
-            "specs/elementwise.yaml:367",
+            "specs/elementwise.yaml:362",
         ),
     ),
-    "specs/elementwise.yaml:351",
-    reference_source="specs/elementwise.yaml:359",
+    "specs/elementwise.yaml:346",
+    reference_source="specs/elementwise.yaml:354",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:369
+# specs/elementwise.yaml:364
 def sqrt_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:373
+# specs/elementwise.yaml:368
 def sqrt_reference(x: Any) -> Any:
     return np.sqrt(x)
 
@@ -808,29 +808,29 @@ SQRT = Property(
     sqrt_case,
     sqrt_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:377"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:378"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:372"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:373"),
         Example(
             {"x": Given(value=(0.0, 0.25, 2.0, -1.0))},
             {},
             {"y": Given(value=(0.0, 0.5, 1.4142136, nan))},
             None,
-            "specs/elementwise.yaml:379",
+            "specs/elementwise.yaml:374",
         ),
     ),
-    "specs/elementwise.yaml:369",
-    reference_source="specs/elementwise.yaml:373",
+    "specs/elementwise.yaml:364",
+    reference_source="specs/elementwise.yaml:368",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:381
+# specs/elementwise.yaml:376
 def reciprocal_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:385
+# specs/elementwise.yaml:380
 def reciprocal_reference(x: Any) -> Any:
     return np.reciprocal(x)
 
@@ -840,29 +840,29 @@ RECIPROCAL = Property(
     reciprocal_case,
     reciprocal_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:389"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:390"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:384"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:385"),
         Example(
             {"x": Given(value=(-2.0, 0.0, 0.5, inf))},
             {},
             {"y": Given(value=(-0.5, inf, 2.0, 0.0))},
             None,
-            "specs/elementwise.yaml:391",
+            "specs/elementwise.yaml:386",
         ),
     ),
-    "specs/elementwise.yaml:381",
-    reference_source="specs/elementwise.yaml:385",
+    "specs/elementwise.yaml:376",
+    reference_source="specs/elementwise.yaml:380",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:393
+# specs/elementwise.yaml:388
 def tanh_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:397
+# specs/elementwise.yaml:392
 def tanh_reference(x: Any) -> Any:
     return np.tanh(x)
 
@@ -872,29 +872,29 @@ TANH = Property(
     tanh_case,
     tanh_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:401"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:402"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:396"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:397"),
         Example(
             {"x": Given(value=(-20.0, -0.5, 0.0, 1.0))},
             {},
             {"y": Given(value=(-1.0, -0.46211716, 0.0, 0.76159416))},
             None,
-            "specs/elementwise.yaml:403",
+            "specs/elementwise.yaml:398",
         ),
     ),
-    "specs/elementwise.yaml:393",
-    reference_source="specs/elementwise.yaml:397",
+    "specs/elementwise.yaml:388",
+    reference_source="specs/elementwise.yaml:392",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:405
+# specs/elementwise.yaml:400
 def sigmoid_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:410
+# specs/elementwise.yaml:405
 def sigmoid_reference(x: Any) -> Any:
     return scipy.special.expit(x)
 
@@ -904,29 +904,29 @@ SIGMOID = Property(
     sigmoid_case,
     sigmoid_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:414"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:415"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:409"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:410"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 2.0, inf))},
             {},
             {"y": Given(value=(0.26894142, 0.5, 0.88079708, 1.0))},
             None,
-            "specs/elementwise.yaml:416",
+            "specs/elementwise.yaml:411",
         ),
     ),
-    "specs/elementwise.yaml:405",
-    reference_source="specs/elementwise.yaml:410",
+    "specs/elementwise.yaml:400",
+    reference_source="specs/elementwise.yaml:405",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:418
+# specs/elementwise.yaml:413
 def erf_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:422
+# specs/elementwise.yaml:417
 def erf_reference(x: Any) -> Any:
     return scipy.special.erf(x)
 
@@ -936,29 +936,29 @@ ERF = Property(
     erf_case,
     erf_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:426"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:427"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:421"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:422"),
         Example(
             {"x": Given(value=(-1.0, 0.0, 0.5, 6.0))},
             {},
             {"y": Given(value=(-0.84270079, 0.0, 0.52049988, 1.0))},
             None,
-            "specs/elementwise.yaml:428",
+            "specs/elementwise.yaml:423",
         ),
     ),
-    "specs/elementwise.yaml:418",
-    reference_source="specs/elementwise.yaml:422",
+    "specs/elementwise.yaml:413",
+    reference_source="specs/elementwise.yaml:417",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:430
+# specs/elementwise.yaml:425
 def relu_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:437
+# specs/elementwise.yaml:432
 def relu_reference(x: Any) -> Any:
     return np.maximum(x, 0)
 
@@ -968,44 +968,44 @@ RELU = Property(
     relu_case,
     relu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:441"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:442"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:436"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:437"),
         Example(
             {"x": Given(value=(-1.5, 0.0, 2.0, nan))},
             {},
             {"y": Given(value=(0.0, 0.0, 2.0, nan))},
             None,
-            "specs/elementwise.yaml:443",
+            "specs/elementwise.yaml:438",
         ),
         Example(
             {"x": Given(value=(-3, 4), dtype="i32")},
             {},
             {"y": Given(value=(0, 4), dtype="i32")},
             None,
-            "specs/elementwise.yaml:444",
+            "specs/elementwise.yaml:439",
         ),
         Example(
             {"x": Given(value=(0, 200), dtype="u8")},
             {},
             {"y": Given(value=(0, 200), dtype="u8")},
             None,
-            "specs/elementwise.yaml:445",
+            "specs/elementwise.yaml:440",
         ),
     ),
-    "specs/elementwise.yaml:430",
-    reference_source="specs/elementwise.yaml:437",
+    "specs/elementwise.yaml:425",
+    reference_source="specs/elementwise.yaml:432",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:447
+# specs/elementwise.yaml:442
 def gelu_case(d: Draw) -> Case:
     d_ = d.run("d")
     approximate = d.member(("none", "tanh"))
     return Case({"x": d_}, {"approximate": d.default(approximate)})
 
 
-# specs/elementwise.yaml:456
+# specs/elementwise.yaml:451
 def gelu_reference(x: Any, approximate: Any) -> Any:
     return x * scipy.special.ndtr(x).astype(x.dtype) if approximate == "none" else x * 0.5 * (
         1 + np.tanh(np.sqrt(2 / np.pi).astype(x.dtype) * (x + 0.044715 * x ** 3))
@@ -1017,30 +1017,30 @@ GELU = Property(
     gelu_case,
     gelu_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:465"),
-        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:466"),
-        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:467"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:460"),
+        Example({"x": Given((3,))}, {"approximate": "none"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:461"),
+        Example({"x": Given((3,))}, {"approximate": "tanh"}, {"y": Given((3,))}, None, "specs/elementwise.yaml:462"),
         Example(
             {"x": Given(value=(1.0,))},
             {},
             {"y": Given(value=(0.8413447460685429,))},
             None,
-            "specs/elementwise.yaml:468",
+            "specs/elementwise.yaml:463",
         ),
     ),
-    "specs/elementwise.yaml:447",
-    reference_source="specs/elementwise.yaml:456",
+    "specs/elementwise.yaml:442",
+    reference_source="specs/elementwise.yaml:451",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:470
+# specs/elementwise.yaml:465
 def identity_case(d: Draw) -> Case:
     d_ = d.run("d")
     return Case({"x": d_}, {})
 
 
-# specs/elementwise.yaml:477
+# specs/elementwise.yaml:472
 def identity_reference(x: Any) -> Any:
     return np.copy(x)
 
@@ -1050,19 +1050,19 @@ IDENTITY = Property(
     identity_case,
     identity_reference,
     (
-        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:486"),
-        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:487"),
+        Example({"x": Given((2, 3))}, {}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:481"),
+        Example({"x": Given(())}, {}, {"y": Given(())}, None, "specs/elementwise.yaml:482"),
         Example(
-            {"x": Given(value=(-1.5, nan))}, {}, {"y": Given(value=(-1.5, nan))}, None, "specs/elementwise.yaml:488"
+            {"x": Given(value=(-1.5, nan))}, {}, {"y": Given(value=(-1.5, nan))}, None, "specs/elementwise.yaml:483"
         ),
     ),
-    "specs/elementwise.yaml:470",
-    reference_source="specs/elementwise.yaml:477",
+    "specs/elementwise.yaml:465",
+    reference_source="specs/elementwise.yaml:472",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:490
+# specs/elementwise.yaml:485
 def cast_case(d: Draw) -> Case:
     d_ = d.run("d")
     to = d.member(("f32", "f64", "i32", "i64", "f16", "bf16", "i8", "i16", "u8", "u16", "u32", "u64", "bool"))
@@ -1070,7 +1070,7 @@ def cast_case(d: Draw) -> Case:
     return Case({"x": d_}, {"to": to, "saturate": d.default(saturate)})
 
 
-# specs/elementwise.yaml:503
+# specs/elementwise.yaml:498
 def cast_reference(x: Any, to: Any, saturate: Any) -> Any:
     return (
         lambda whole, codes: (
@@ -1094,57 +1094,57 @@ CAST = Property(
     cast_case,
     cast_reference,
     (
-        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:532"),
-        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:533"),
+        Example({"x": Given((2, 3))}, {"to": "i64"}, {"y": Given((2, 3))}, None, "specs/elementwise.yaml:527"),
+        Example({"x": Given((0,))}, {"to": "bool"}, {"y": Given((0,))}, None, "specs/elementwise.yaml:528"),
         Example(
             {"x": Given(value=(1.0, 500.0, -1000.0))},
             {"to": "f8e4m3fn"},
             {"y": Given(value=(1.0, 448.0, -448.0))},
             None,
-            "specs/elementwise.yaml:534",
+            "specs/elementwise.yaml:529",
         ),
         Example(
             {"x": Given(value=(1.0, 17.0, -300.0))},
             {"to": "f8e4m3fn", "saturate": False},
             {"y": Given(value=(1.0, 16.0, -288.0))},
             None,
-            "specs/elementwise.yaml:535",
+            "specs/elementwise.yaml:530",
         ),
         Example(
             {"x": Given(value=(500.0,))},
             {"to": "f8e4m3fn", "saturate": False},
             {"y": Given(value=(nan,))},
             None,
-            "specs/elementwise.yaml:536",
+            "specs/elementwise.yaml:531",
         ),
         Example(
             {"x": Given(value=(100000.0, -100000.0))},
             {"to": "f8e5m2", "saturate": False},
             {"y": Given(value=(inf, -inf))},
             None,
-            "specs/elementwise.yaml:537",
+            "specs/elementwise.yaml:532",
         ),
         Example(
             {"x": Given(value=(300, -129), dtype="i32")},
             {"to": "i8"},
             {"y": Given(value=(44, 127))},
             None,
-            "specs/elementwise.yaml:538",
+            "specs/elementwise.yaml:533",
         ),
     ),
-    "specs/elementwise.yaml:490",
-    reference_source="specs/elementwise.yaml:503",
+    "specs/elementwise.yaml:485",
+    reference_source="specs/elementwise.yaml:498",
     refuses=False,
 )
 
 
-# specs/elementwise.yaml:540
+# specs/elementwise.yaml:535
 def where_case(d: Draw) -> Case:
     p, q, r = d.broadcastable(3)
     return Case({"c": p, "a": q, "b": r}, {})
 
 
-# specs/elementwise.yaml:546
+# specs/elementwise.yaml:541
 def where_reference(c: Any, a: Any, b: Any) -> Any:
     return np.where(c, a, b)
 
@@ -1159,16 +1159,16 @@ WHERE = Property(
             {},
             {"y": Given((2, 3))},
             None,
-            "specs/elementwise.yaml:556",
+            "specs/elementwise.yaml:551",
         ),
         Example(
             {"c": Given(value=((True,), (False,))), "a": Given(value=(1.0, 2.0)), "b": Given(value=3.0)},
             {},
             {"y": Given(value=((1.0, 2.0), (3.0, 3.0)))},
             None,
-            "specs/elementwise.yaml:557",
+            "specs/elementwise.yaml:552",
         ),
     ),
-    "specs/elementwise.yaml:540",
-    reference_source="specs/elementwise.yaml:546",
+    "specs/elementwise.yaml:535",
+    reference_source="specs/elementwise.yaml:541",
 )

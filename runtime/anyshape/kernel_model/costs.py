@@ -31,7 +31,7 @@ class Cost:
 OPERATIONS = {
     "philox": Cost(168, 120), "pow": Cost(150, 30),
     "sin": Cost(52, 16), "cos": Cost(52, 16), "erf": Cost(40, 16), "log": Cost(38, 12), "exp": Cost(28, 10),
-    "expm1": Cost(36, 12), "log1p": Cost(46, 14), "tanh": Cost(30, 14),
+    "expm1": Cost(36, 12), "log1p": Cost(46, 14), "tanh": Cost(30, 14), "sigmoid": Cost(30, 14),
     "floordiv": Cost(20, 12, of_sizes=True), "mod": Cost(20, 12, of_sizes=True),
     "fmod": Cost(16, 12, of_sizes=True), "trunc_div": Cost(8, 12, of_sizes=True),
     "div": Cost(6, 3), "sqrt": Cost(2, 4),

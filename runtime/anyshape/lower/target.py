@@ -128,6 +128,12 @@ class Target:
         return self.l1_bytes > 32 << 10
 
     @property
+    def runs_chains_in_turns(self) -> bool:
+        """Whether long chains of instructions for several vectors take less time with an instruction of each in turn. AVX2's are half as
+        long again as AVX-512's, which has scales, masks and more registers."""
+        return self.triple.startswith("x86_64") and not self.scalef
+
+    @property
     def lines_ahead(self) -> int:
         """How many lines ahead a kernel prefetches that reads all of them once; 0: none. Where miss buffers are few, loads of whole lines
         alone fill them, and prefetching costs a fifth of the rate; loads of parts of lines do not (`matrix-product.md`)."""

@@ -272,11 +272,18 @@ class Dag:
 
 
 def is_nonpositive(n: DagNode) -> bool:
-    """A value less the largest of its kind: at most 0, or NaN."""
+    """A value less the largest of its kind, or a magnitude with its sign changed: at most 0, or NaN."""
     match n:
+        case Operation("neg", (Operation("abs"),)):
+            return True
         case Operation("sub", (value, Reduction("max", _, body))):
             return body is value
     return False
+
+
+def is_within_one(n: DagNode) -> bool:
+    """An exponential of what is at most 0: from 0 to 1, or NaN."""
+    return isinstance(n, Operation) and n.name == "exp" and is_nonpositive(n.args[0])
 
 
 def walk(roots: Iterable[DagNode], stop: DagNode | None = None) -> list[DagNode]:

@@ -36,6 +36,7 @@ from anyshape.lower.ir.dag import (
     Reduction,
     walk,
 )
+from anyshape.lower.ir.exponentials import of_magnitude
 from anyshape.lower.ir.index_forms import (
     OF_SIZES,
     divided,
@@ -237,8 +238,11 @@ class InlinedValues:
             return next(
                 (a for a in args if isinstance(a, Constant) and not a.value), args[isinstance(args[0], Constant)]
             )
-        power = self._power(*args) if e.op == "pow" and dtype.is_float else of_bits(self.dag, e.op, dtype, args)
-        return self.dag.op(e.op, dtype, *args) if power is None else power
+        if e.op == "pow" and dtype.is_float:
+            other = self._power(*args)
+        else:
+            other = of_bits(self.dag, e.op, dtype, args) or of_magnitude(self.dag, e.op, dtype, args)
+        return self.dag.op(e.op, dtype, *args) if other is None else other
 
     def _power(self, base: DagNode, exponent: DagNode) -> DagNode | None:
         """A power whose exponent is known and takes an instruction or two; with the root's own rules for -0 and -inf replaced."""

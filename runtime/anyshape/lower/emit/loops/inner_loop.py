@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from anyshape import dims
 from anyshape.lower.analyse.classify import accesses, cost
@@ -24,6 +25,7 @@ from anyshape.lower.gemm import add_dot
 from anyshape.lower.ir.dag import Access, Affine, DagNode, Load, LoopVar, Operation, Reduction, affine, row_major, walk
 from anyshape.lower.ir.inline_values import neutral
 from anyshape.lower.llvm.target_probe import prefetches_streams
+from anyshape.lower.llvm.turns import in_turns
 from anyshape.lower.llvm.types import I1, Val, const
 from anyshape.lower.schedule.tree import Loop, bodies_of
 
@@ -211,6 +213,7 @@ def _iteration(
     _fetch_streams(ctx, step)
     for inner in step.inside:
         emit_loop(ctx, inner)
+    _compute_in_turns(ctx, step, keeps)
     for n, buffer in keeps:
         for copy in values.copies_of(n):
             values.to_buffer(buffer, n, copy)
@@ -225,6 +228,26 @@ def _iteration(
             for copy, value in enumerate(stored, first):
                 values.store(s.access, value, copy)
     return out
+
+
+def _compute_in_turns(ctx: KernelContext, step: Loop, keeps: Keeps) -> None:
+    """Computes the copies of what is kept, added up and stored an instruction of each in turn. Values that are tested, or that become
+    bytes, are left to their stores."""
+    values = ctx.values
+    if not ctx.f.target.runs_chains_in_turns or len(values.copies) == 1:
+        return
+    roots = [n for n, _ in keeps]
+    roots += [r.body for r in step.reductions if _is_added_as_it_is(ctx, r)]
+    roots += [s.value for s in step.stores if s.value.dtype.is_float and s.value.dtype.bits >= 16]
+    if not any(_tested_by_vector(ctx, n) for n in roots):
+        for n in filter(values.varies, roots):
+            in_turns(ctx.f, [partial(values.of, n, copy) for copy in values.copies])
+
+
+def _is_added_as_it_is(ctx: KernelContext, r: Reduction) -> bool:
+    """Whether a reduction takes the value of its body, rather than the factors of it."""
+    body = r.body
+    return isinstance(body, Operation) and body.name != "dot" and body.dtype.is_float and not products_of(ctx, r, 0)
 
 
 def _fetch_streams(ctx: KernelContext, step: Loop) -> None:

@@ -34,7 +34,7 @@ _FLOAT: dict[str, Callable[..., Val]] = {
     "floordiv": lambda f, a, b: vm.floor(f, f.fdiv(a, b)), "mod": lambda f, a, b: vm.fmod(f, a, b, floored=True),
     "fmod": vm.fmod, "min": vm.minimum, "max": vm.maximum, "pow": vm.pow_, "neg": lambda f, a: f.neg(a),
     "abs": vm.abs_, "exp": vm.exp, "expm1": vm.expm1, "log": vm.log, "log1p": vm.log1p, "sqrt": vm.sqrt,
-    "tanh": vm.tanh, "erf": vm.erf, "sin": vm.sin, "cos": vm.cos, "floor": vm.floor,
+    "tanh": vm.tanh, "sigmoid": vm.sigmoid, "erf": vm.erf, "sin": vm.sin, "cos": vm.cos, "floor": vm.floor,
     "ceil": vm.ceil, "round_even": vm.round_even, "trunc": vm.trunc,
     "fma": lambda f, a, b, c: f.fma(a, b, c),
 }  # fmt: skip

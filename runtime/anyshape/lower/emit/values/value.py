@@ -39,12 +39,13 @@ from anyshape.lower.ir.dag import (
     Reduction,
     SizeValue,
     is_nonpositive,
+    is_within_one,
     walk,
 )
 from anyshape.lower.ir.padded import PaddedLoad, is_zero, padded_load
 from anyshape.lower.llvm.gathering import every, every_existing, masks_elements, pick
 from anyshape.lower.llvm.types import I8, I32, I64, Type, Val, const, const_vector
-from anyshape.lower.llvm.vecmath import exp
+from anyshape.lower.llvm.vecmath import exp, log1p
 
 CLOSE = (2,)
 """Steps of elements that are shuffled out of whole vectors: at step 2 half of what two loads bring is used, at larger steps as many lines
@@ -193,6 +194,8 @@ class Values:
         args = [self.of(a, copy) for a in n.args]
         if n.name == "exp" and wide and is_nonpositive(n.args[0]):
             return exp(self.f, args[0], nonpositive=True)
+        if n.name == "log1p" and wide and is_within_one(n.args[0]):
+            return log1p(self.f, args[0], within_one=True)
         return elementwise.apply(self.f, n.name, n.dtype, args, [a.dtype for a in n.args])
 
     def padded_value(self, n: DagNode, padded: PaddedLoad, copy: int) -> Val:

@@ -39,10 +39,13 @@ def log(f: FunctionBuilder, x: Val) -> Val:
     return _specials(f, x, _log_f64(f, t, e) if x.type.scalar == F64 else _log_f32(f, t, e))
 
 
-def log1p(f: FunctionBuilder, x: Val) -> Val:
-    """log(1 + x): 1.5 ulp in f32 and f64, also near zero, whose sign it keeps; log1p(-1) = -inf, NaN below.
+def log1p(f: FunctionBuilder, x: Val, within_one: bool = False) -> Val:
+    """log(1 + x): 1.5 ulp in f32 and f64, also near zero, whose sign it keeps; log1p(-1) = -inf, NaN below. `within_one`: x is known to be
+    from 0 to 1, or NaN.
 
     1 + x is m * 2**n; m - 1 = x * 2**-n + (2**-n - 1) is rounded once, unless x is so large that the 1 does not matter."""
+    if within_one:
+        return _log1p_within_one(f, x)
     form = format_of(x.type)
     whole = f.add(x, 1.0)
     m, n = split_normal(f, whole)
@@ -50,6 +53,14 @@ def log1p(f: FunctionBuilder, x: Val) -> Val:
     t = f.select(f.compare("lt", x, 2.0**60), f.fma(x, part, f.sub(part, 1.0)), f.sub(m, 1.0))
     e = exponent_value(f, n, x.type)
     return copysign(f, _specials(f, whole, _log_f64(f, t, e) if x.type.scalar == F64 else _log_f32(f, t, e)), x)
+
+
+def _log1p_within_one(f: FunctionBuilder, x: Val) -> Val:
+    """log(1 + x) for x from 0 to 1, where 1 + x is m or 2 m."""
+    above = f.fcmp("ogt", x, math.sqrt(2) - 1)
+    t = f.select(above, f.fma(x, 0.5, -0.5), x)
+    e = f.select(above, const(x.type, 1.0), const(x.type, 0.0))
+    return _log_f64(f, t, e) if x.type.scalar == F64 else _log_f32(f, t, e)
 
 
 def _log_f32(f: FunctionBuilder, t: Val, e: Val) -> Val:

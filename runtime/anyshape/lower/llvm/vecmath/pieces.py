@@ -44,8 +44,8 @@ def horner(f: FunctionBuilder, x: Val, coefficients: Sequence[float]) -> Val:
 
 
 def nearest(f: FunctionBuilder, x: Val, factor: float, offset: int) -> tuple[Val, Val]:
-    """(n, bits): the integer nearest to x * factor, as a float; the lowest bits of an integer, which are those of n + offset. Adding a float
-    whose last digit is worth 1 takes the place of a rounding and of a conversion."""
+    """(n, bits): the integer nearest to x * factor, as a float; an integer whose lowest bits are those of n + offset. Adding a float whose
+    last digit is worth 1 takes the place of a rounding and of a conversion."""
     shift = 1.5 * 2.0 ** format_of(x.type).mantissa + offset
     shifted = f.fma(x, factor, shift)
     return f.sub(shifted, shift), f.bitcast(shifted, x.type.as_int())
