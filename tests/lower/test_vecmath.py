@@ -402,3 +402,22 @@ def test_angles_of_any_size(dtype: str, bound: float, level: str) -> None:
         for angles in (x, np.sort(np.abs(x)), near):
             slack = 1.0 if level == "sse" else 0.0
             assert ulp_error(run(name, angles, level=level), exactly(oracle, angles)) <= bound + slack
+
+
+@pytest.mark.parametrize("name", ["minimum", "maximum"])
+@pytest.mark.parametrize("number", [0.5, -0.0, float("inf"), float("nan")])
+@pytest.mark.parametrize("first", [False, True])
+def test_extremes_of_a_number_that_is_known_test_nothing(name: str, number: float, first: bool) -> None:
+    """The machine's own min and max give their second operand where one is NaN; of a literal NaN the test stays."""
+    module, lanes = Module(host_target()), host_target().lanes(4)
+    with module.function("map", VOID, [("x", PTR)]) as f:
+        x = f.load(f.args[0], F32.vector(lanes))
+        of = getattr(vecmath, name)
+        f.store(of(f, number, x) if first else of(f, x, number), f.args[0])
+        f.ret()
+    assert ("fcmp uno" in module.text()) == np.isnan(number)
+    x = np.resize(np.array([np.nan, 1.0, -2.0, 0.25, np.inf, -np.inf], np.float32), lanes)
+    want = getattr(np, name)(x, np.float32(number))
+    loaded = compile_module(module)
+    ctypes.CFUNCTYPE(None, ctypes.c_int64)(loaded.address("map"))(x.ctypes.data)
+    np.testing.assert_array_equal(x, want)

@@ -5,6 +5,8 @@ In: float values (minimum and maximum take integers too). Out: exact results (0.
 
 from __future__ import annotations
 
+import math
+
 from ..builder import FunctionBuilder
 from ..types import F32, F64, Val, ValLike
 
@@ -50,10 +52,17 @@ def signed(f: FunctionBuilder, size: Val, sign: Val) -> Val:
 
 def _extreme(f: FunctionBuilder, op: str, a: ValLike, b: ValLike, unsigned: bool) -> Val:
     x, y = f.pair(a, b)
+    if x.type.is_float and _is_number(y):
+        x, y = y, x
     chosen = f.select(f.compare(op, x, y, unsigned), x, y)
-    if not x.type.is_float:
-        return chosen
+    if not x.type.is_float or _is_number(x):
+        return chosen  # y where it is NaN
     return f.select(f.fcmp("uno", x, x), x, chosen)
+
+
+def _is_number(x: Val) -> bool:
+    """Whether it is known not to be NaN."""
+    return x.number is not None and not math.isnan(x.number)
 
 
 def minimum(f: FunctionBuilder, a: ValLike, b: ValLike, unsigned: bool = False) -> Val:
