@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,15 +10,20 @@ import pytest
 
 import anyshape
 from anyshape import ops
-from anyshape.dtypes import F32, parse_dtype
+from anyshape.dtypes import F32, U8, parse_dtype
 from anyshape.equations import Tensor
 from anyshape.equations.functions import cast, exp, round_even
 from anyshape.lower import Group, host_target, lower_group
+from anyshape.lower.llvm.jit import assembly
+from anyshape.lower.target import Target
 from tests.lower.groups import Builder, M, N
 from tests.lower.native import check
 
 TARGET = replace(host_target(), permutes_bytes=True)
 PERMUTES = "llvm.x86.avx512.vpermi2var.qi.512"
+AVX2 = host_target().limited("avx2")
+PICKS = "llvm.x86.avx2.pshuf.b"
+needs_avx2 = pytest.mark.skipif(not AVX2.picks_of_sixteen, reason="a processor that picks bytes out of 16")
 
 
 def quantised(kind: str, dtype: str = "u8") -> Group:
@@ -48,14 +54,38 @@ def test_what_is_looked_up(kind: str) -> None:
     assert PERMUTES not in lower_group(quantised(kind), replace(TARGET, permutes_bytes=False)).text
 
 
+@needs_avx2
+@pytest.mark.parametrize("kind", ["plain", "cheap", "two bytes", "a scale each", "a position"])
+def test_what_is_looked_up_by_sixteenths(kind: str) -> None:
+    assert (PICKS in lower_group(quantised(kind), AVX2).text) == (kind == "plain")
+
+
+@needs_avx2
+@pytest.mark.parametrize("columns", [32, 256])
+def test_a_table_is_for_more_elements_than_it_has(columns: int) -> None:
+    b = Builder("known sizes")
+    x = b.input([4, columns], "u8")
+    b.output(b.map(lambda v: cast(round_even(exp(cast(v, F32) * 0.01) * 3.0), U8), x, dtype="u8"))
+    assert (PICKS in lower_group(b.group(), AVX2).text) == (columns == 256)
+
+
+@needs_avx2
+def test_vectors_of_bytes_are_read_and_looked_up_whole() -> None:
+    """Results of bytes that a vector of f32 has, a quarter of those that an instruction takes, are not looked up."""
+    text = assembly(lower_group(quantised("plain"), AVX2).text, AVX2)
+    assert len(re.findall(r"vpshufb\s+%ymm\d+, %ymm\d+", text)) == 16
+    assert "vpmovzxbd" not in text.split("vpsubsb")[1]
+
+
+@pytest.mark.parametrize("target", [None, AVX2], ids=["host", "avx2"])
 @pytest.mark.parametrize("dtype", ["u8", "i8"])
-def test_all_bytes(dtype: str) -> None:
+def test_all_bytes(dtype: str, target: Target | None) -> None:
     group = quantised("plain", dtype)
     x = group.inputs[0]
     codes = np.arange(256, dtype=np.uint8).view(dtype.replace("u8", "uint8").replace("i8", "int8"))
     arrays: dict[Tensor, np.ndarray] = {x: np.resize(codes, (4, 77))}
-    check(group, [{N: 4, M: 77}], fixed=arrays)
-    check(group, [{N: 3, M: 1}, {N: 0, M: 5}, {N: 1, M: 1000}])
+    check(group, [{N: 4, M: 77}], fixed=arrays, target=target)
+    check(group, [{N: 3, M: 1}, {N: 0, M: 5}, {N: 1, M: 1000}], target=target)
 
 
 def test_behind_a_padded_read() -> None:

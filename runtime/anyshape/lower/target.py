@@ -98,6 +98,11 @@ class Target:
         return self.pairs and (not self.slow_pairs or (self.matrix_tiles is not None and self.matrix_tiles.pairs))
 
     @property
+    def picks_of_sixteen(self) -> bool:
+        """Whether an instruction picks, for each byte of a vector of 32, one out of 16, and 0 for a negative index (AVX2)."""
+        return self.triple.startswith("x86_64") and self.vector_bytes == 32
+
+    @property
     def extremes_u64(self) -> bool:
         """Whether the lesser of two 64-bit integers without sign is one instruction, in vectors."""
         return self.scalef or self.triple.startswith("riscv64")

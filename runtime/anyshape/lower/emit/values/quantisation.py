@@ -22,6 +22,7 @@ import numpy as np
 from anyshape.dtypes import F32 as SINGLE
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.magnitudes import is_short_integer, largest
+from anyshape.lower.emit.values import byte_tables
 from anyshape.lower.ir.dag import Access, Constant, DagNode, Load, Operation
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.quotients import is_plain, quotients
@@ -114,12 +115,15 @@ def store_bytes(values: Values, access: Access, n: DagNode, copies: range) -> bo
         return False
     if access.address.coefficient(vector.variable) != 1 or not converts_to_nearest(values.f, vector.lanes):
         return False
-    function = values.looked_up_byte(n)
+    function = values.looked_up_byte(n, together=True)
     byte = n if function is None else function.of
     form = quantised_byte(byte)
-    if form is None or any(values.levels.find((m, 0)) is not None for m in (n, byte)):
+    if form is not None and all(values.levels.find((m, 0)) is None for m in (n, byte)):
+        raw = saturated_bytes(values.f, _integers(values, form, copies), _point(values, form), form.unsigned)
+    elif function is not None and values.f.target.picks_of_sixteen:
+        raw = byte_tables.side_by_side(values.f, [values.of(byte, copy) for copy in copies])
+    else:
         return False
-    raw = saturated_bytes(values.f, _integers(values, form, copies), _point(values, form), form.unsigned)
     if function is not None:
         raw = values.from_byte_table(n, function, raw)
     values.f.store(raw, values.pointer(access.tensor, access.address), copies[0] * vector.lanes)

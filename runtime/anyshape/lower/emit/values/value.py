@@ -178,7 +178,7 @@ class Values:
         padded = padded_load(n)
         if padded is not None:
             return self.padded_value(n, padded, copy)
-        looked_up = self._looked_up(n, copy) if self.f.target.permutes_bytes else None
+        looked_up = self._looked_up(n, copy)
         if looked_up is None and self.f.target.scalef and self.lanes_of(self.varies(n)) == code_tables.CODES:
             looked_up = self._decoded(n, copy)
         if looked_up is not None:
@@ -210,22 +210,25 @@ class Values:
             value, other = self.f.splat(value, lanes), self.f.splat(other, lanes)
         return self.f.select(inside, value, other)
 
-    def _byte_function(self, n: Operation) -> byte_tables.ByteFunction | None:
+    def looked_up_byte(self, n: DagNode, together: bool) -> byte_tables.ByteFunction | None:
+        """The function of a byte by which a value is looked up in a table, a vector of bytes together or not; None if it is computed
+        otherwise."""
+        target = self.f.target
+        if not (target.permutes_bytes or target.picks_of_sixteen) or not isinstance(n, Operation):
+            return None
         function = byte_tables.byte_function(n)
-        return None if function is None or any(self.levels.depth(m) > 0 for m in function.fixed) else function
+        if function is None or not byte_tables.is_worth(function, n, target, together):
+            return None
+        return None if any(self.levels.depth(m) > 0 for m in function.fixed) else function
 
     def _looked_up(self, n: Operation, copy: int) -> Val | None:
         """The value from a table of all bytes, if it is a function of one."""
-        function = self._byte_function(n)
+        function = self.looked_up_byte(n, together=False)
         return None if function is None else self.from_byte_table(n, function, self.of(function.of, copy))
-
-    def looked_up_byte(self, n: DagNode) -> byte_tables.ByteFunction | None:
-        """The function of a byte by which a value is looked up in a table; None if it is computed otherwise."""
-        return self._byte_function(n) if self.f.target.permutes_bytes and isinstance(n, Operation) else None
 
     def from_byte_table(self, n: DagNode, function: byte_tables.ByteFunction, code: Val) -> Val:
         """The value for a byte or several, from a table that is filled ahead of all loops."""
-        keys = [("byte table", n, k) for k in range(byte_tables.PARTS)]
+        keys = [("byte table", n, k) for k in range(byte_tables.parts(self.f.target))]
         table = [part for k in keys if (part := self.levels.find(k)) is not None]
         if not table:
             with self.levels.at(0):
