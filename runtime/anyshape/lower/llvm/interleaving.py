@@ -1,6 +1,6 @@
-"""Vectors of elements side by side as a vector for each remainder of their positions, and back, by shuffles of two vectors.
+"""Vectors of elements side by side as a vector for each remainder of their positions, and back, by shuffles of two vectors; or as one.
 
-In: as many vectors as there are remainders. Out: as many vectors.
+In: as many vectors as there are remainders. Out: as many vectors, or one.
 """
 
 from __future__ import annotations
@@ -35,6 +35,14 @@ def interleaved(f: FunctionBuilder, vectors: Sequence[Val]) -> list[Val]:
     high = [lane + lanes // 2 for lane in low]
     pairs = zip(interleaved(f, vectors[::2]), interleaved(f, vectors[1::2]), strict=True)
     return [f.shuffle(a, b, lanes_of) for a, b in pairs for lanes_of in (low, high)]
+
+
+def concatenated(f: FunctionBuilder, vectors: Sequence[Val]) -> Val:
+    """Vectors as one that has the elements of each after those of the one before; how many they are is a power of two."""
+    while len(vectors) > 1:
+        both = [*range(2 * vectors[0].type.lanes)]
+        vectors = [f.shuffle(a, b, both) for a, b in zip(vectors[::2], vectors[1::2], strict=True)]
+    return vectors[0]
 
 
 def _picked(f: FunctionBuilder, vectors: Sequence[Val], places: Sequence[int]) -> Val:

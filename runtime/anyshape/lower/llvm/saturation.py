@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyshape.lower.llvm.builder import FunctionBuilder
-from anyshape.lower.llvm.types import I8, I16, I32, Type, Val, const
+from anyshape.lower.llvm.shifted_mantissas import integers_of_64, shifts_mantissas
+from anyshape.lower.llvm.types import I8, I16, I32, I64, Type, Val, const
 
 
 def saturate_to_int(f: FunctionBuilder, a: Val, to: Type, unsigned: bool = False) -> Val:
@@ -29,6 +30,8 @@ def _saturate_lanes(f: FunctionBuilder, a: Val, to: Type, unsigned: bool) -> Val
         cut = f.select(f.compare("lt", a, low), low, a)
         cut = f.select(f.compare("gt", cut, high), high, cut)
         return f.convert("trunc", _truncated(f, cut), to)
+    if to.bits == 64 and shifts_mantissas(f, a.type.lanes):
+        return _saturate_to_64(f, a, unsigned)
     exact = high.bit_length() <= {32: 24, 64: 53}[a.type.bits]
     cut = f.select(f.compare("gt", a, low), a, low)
     if exact:
@@ -40,6 +43,20 @@ def _saturate_lanes(f: FunctionBuilder, a: Val, to: Type, unsigned: bool) -> Val
     if low:
         number = f.select(f.fcmp("uno", a, a), 0, number)
     return f.convert("trunc", number, to)
+
+
+def _saturate_to_64(f: FunctionBuilder, a: Val, unsigned: bool) -> Val:
+    """Integers of 64 bits, of mantissas that are shifted; integers of 32 that are widened, where all lanes have such."""
+    if unsigned or a.type.bits != 32 or not _truncates(f, a.type.lanes):
+        return integers_of_64(f, a, unsigned)
+    short = _truncated(f, a)
+    lowest = f.compare("eq", short, const(short.type, -1 << 31))
+    with f.if_else(f.reduce("or", lowest)) as branch:
+        with branch.then():
+            branch.give(integers_of_64(f, a, unsigned))
+        with branch.otherwise():
+            branch.give(f.convert("sext", short, I64))
+    return branch.results[0]
 
 
 def _truncates(f: FunctionBuilder, lanes: int) -> bool:

@@ -150,14 +150,6 @@ def _of_sixteenths(f: FunctionBuilder, sixteenths: Sequence[Val], code: Val) -> 
     return f.shuffle(result, None, list(range(lanes))) if lanes < width else result
 
 
-def side_by_side(f: FunctionBuilder, vectors: Sequence[Val]) -> Val:
-    """Vectors as one; how many they are is a power of two."""
-    while len(vectors) > 1:
-        both = [*range(2 * vectors[0].type.lanes)]
-        vectors = [f.shuffle(a, b, both) for a, b in zip(vectors[::2], vectors[1::2], strict=True)]
-    return vectors[0]
-
-
 def _permuted(f: FunctionBuilder, table: Sequence[Val], code: Val) -> Val:
     lanes = code.type.lanes
     first, second, third, fourth = table

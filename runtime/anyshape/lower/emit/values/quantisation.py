@@ -22,9 +22,9 @@ import numpy as np
 from anyshape.dtypes import F32 as SINGLE
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.magnitudes import is_short_integer, largest
-from anyshape.lower.emit.values import byte_tables
 from anyshape.lower.ir.dag import Access, Constant, DagNode, Load, Operation
 from anyshape.lower.llvm.builder import FunctionBuilder
+from anyshape.lower.llvm.interleaving import concatenated
 from anyshape.lower.llvm.quotients import is_plain, quotients
 from anyshape.lower.llvm.saturation import (
     converts_to_nearest,
@@ -121,7 +121,7 @@ def store_bytes(values: Values, access: Access, n: DagNode, copies: range) -> bo
     if form is not None and all(values.levels.find((m, 0)) is None for m in (n, byte)):
         raw = saturated_bytes(values.f, _integers(values, form, copies), _point(values, form), form.unsigned)
     elif function is not None and values.f.target.picks_of_sixteen:
-        raw = byte_tables.side_by_side(values.f, [values.of(byte, copy) for copy in copies])
+        raw = concatenated(values.f, [values.of(byte, copy) for copy in copies])
     else:
         return False
     if function is not None:
