@@ -178,3 +178,22 @@ def test_how_large_values_may_be() -> None:
     for _ in range(60):
         chain = dag.op("add", F32, chain, chain)
     assert largest(chain) is None
+
+
+@pytest.mark.parametrize("same", [True, False])
+@pytest.mark.parametrize("of", ["f32", "i16"])
+@LEVELS
+def test_what_is_quantised_and_dequantised_is_no_byte(level: str, of: str, same: bool) -> None:
+    """With the same zero point the integer is not moved by it, there and back; another zero point is the difference."""
+    b = Builder("fake quantisation")
+    x, zero, other = b.input([N, M], of), b.input([], "u8"), b.input([], "u8")
+    y = b.tensor([N, M], "f32")
+    i, j = b.eqs.indices("i", y.shape)
+    known = x[i, j] if of == "f32" else cast(x[i, j], F32) * 0.01
+    byte = cast(round_even(known / 0.05) + cast(zero[()], F32), parse_dtype("u8"))
+    b.eqs.define(y[i, j], cast(byte, F32) - cast((zero if same else other)[()], F32))
+    b.output(y)
+    group = b.group()
+    zeros = {group.inputs[1]: np.array(100, np.uint8), group.inputs[2]: np.array(3, np.uint8)}
+    assert ("to <8 x i8>" in text_of(group, "avx2") or "to <16 x i8>" in text_of(group)) is not same
+    check(group, SIZES, fixed=zeros, target=host_target().limited(level))

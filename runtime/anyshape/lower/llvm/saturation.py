@@ -87,12 +87,16 @@ def nearest_integers(f: FunctionBuilder, a: Val) -> Val:
 
 def to_bytes(f: FunctionBuilder, a: Val, point: Val | None, unsigned: bool, are_cut: bool = False) -> Val:
     """Bytes of a vector of integers of 32 bits and a point of at most 8 that is added to each; `are_cut`: those sums are in range."""
-    low, high = ends_of_bytes(unsigned)
-    least, most = const(I32, low), const(I32, high)
     if not are_cut:
-        ends = [f.splat(end if point is None else f.sub(end, point), a.type.lanes) for end in (least, most)]
-        a = f.smin(f.smax(a, ends[0]), ends[1])
+        a = cut_to_bytes(f, a, point, unsigned)
     return f.convert("trunc", a if point is None else f.add(a, f.splat(point, a.type.lanes)), I8)
+
+
+def cut_to_bytes(f: FunctionBuilder, a: Val, point: Val | None, unsigned: bool) -> Val:
+    """Integers of 32 bits to which a point is added yet, so that the sums are in the range of bytes."""
+    ends = [const(I32, end) for end in ends_of_bytes(unsigned)]
+    least, most = (f.splat(end if point is None else f.sub(end, point), a.type.lanes) for end in ends)
+    return f.smin(f.smax(a, least), most)
 
 
 def ends_of_bytes(unsigned: bool) -> tuple[int, int]:

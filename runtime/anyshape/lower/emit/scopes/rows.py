@@ -208,11 +208,7 @@ def _vertical_tiers(ctx: KernelContext, scope: Scope) -> tuple[int, ...]:
     count = max((len(s.reductions) + sum(len(x.reductions) for x in s.inside) for s in loops), default=0)
     if count == 0:
         bodies = [n for s in loops for n in bodies_of(s)]
-        if (
-            bodies
-            and ctx.f.target.picks_of_sixteen
-            and all(ctx.values.looked_up_byte(n, together=True) for n in bodies)
-        ):
+        if bodies and ctx.f.target.picks_of_sixteen and all(ctx.values.looked_up_byte(n, 4) for n in bodies):
             return (4, 1)  # vectors of bytes
         heavy = max((cost(n, inner) for s in loops for n in bodies_of(s)), default=1)
         return (2,) if heavy >= 40 else (4, 1) if heavy <= LIGHT else (4,)

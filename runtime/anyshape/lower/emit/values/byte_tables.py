@@ -26,10 +26,9 @@ LANES = 64
 WORTH = 8
 """Cycles of a vector of f32 from which on bytes are permuted: what takes less is not looked up. Another scale takes 9: 786,432 bytes 24 us
 in place of 45."""
-WORTH_OF_SIXTEENTHS = 10
-"""Cycles, where vectors of bytes are looked up by sixteenths: 786,432 bytes take 117 us. Another scale takes 108 without, a ReLU 157."""
-WORTH_ALONE = 32
-"""Cycles from which on even the bytes of one vector of f32 are looked up by sixteenths."""
+WORTH_OF_SIXTEENTHS = 40
+"""Cycles of all vectors of f32 whose bytes are looked up together by sixteenths: of four, 786,432 bytes take 117 us. Another scale takes
+108 without, a ReLU 157."""
 _CODES = 256
 _QUARTERS, _SIXTEENTHS = _CODES // LANES, 16
 _SIXTEENTH = 16
@@ -92,11 +91,11 @@ def parts(target: Target) -> int:
     return 1 + (_QUARTERS if target.permutes_bytes else _SIXTEENTHS)
 
 
-def is_worth(function: ByteFunction, n: DagNode, target: Target, together: bool) -> bool:
-    """Whether a function is looked up; `together`: for a vector of bytes at once, and not for as many as there are f32 in one."""
+def is_worth(function: ByteFunction, n: DagNode, target: Target, vectors: int) -> bool:
+    """Whether a function is looked up for the bytes of so many vectors of f32 at once."""
     if target.permutes_bytes:
         return True
-    if not target.picks_of_sixteen or function.cycles < (WORTH_OF_SIXTEENTHS if together else WORTH_ALONE):
+    if not target.picks_of_sixteen or function.cycles * vectors < WORTH_OF_SIXTEENTHS:
         return False
     known = [v.extent for v in n.domain if isinstance(v.extent, int)]
     return len(known) < len(n.domain) or math.prod(known) > _FEW

@@ -8,7 +8,8 @@ In: nodes of the forms `cast(round_even(x) + zero)`, where the cast is to a byte
   bits. Then rounding and the conversion to an integer are one instruction, and the zero point is added to integers.
 - Two or four vectors of integers become one of bytes by packing with saturation, twice, and one permutation.
 - An integer of few bits less a zero point is the difference of two floats whose mantissas end with them: adding its bits to those of
-  1.5 * 2 ** 23 takes any unit for integers, where a conversion takes one for floats; or a permutation puts bytes there.
+  1.5 * 2 ** 23 takes any unit for integers, where a conversion takes one for floats; or a permutation puts bytes there. Of a byte that was
+  rounded, with the same zero point added, it is the integer before that, cut.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from anyshape.lower.llvm.interleaving import concatenated
 from anyshape.lower.llvm.quotients import is_plain, quotients
 from anyshape.lower.llvm.saturation import (
     converts_to_nearest,
+    cut_to_bytes,
     ends_of_bytes,
     nearest_integers,
     saturated_bytes,
@@ -115,7 +117,7 @@ def store_bytes(values: Values, access: Access, n: DagNode, copies: range) -> bo
         return False
     if access.address.coefficient(vector.variable) != 1 or not converts_to_nearest(values.f, vector.lanes):
         return False
-    function = values.looked_up_byte(n, together=True)
+    function = values.looked_up_byte(n, len(copies))
     byte = n if function is None else function.of
     form = quantised_byte(byte)
     if form is not None and all(values.levels.find((m, 0)) is None for m in (n, byte)):
@@ -228,6 +230,9 @@ def difference(values: Values, n: Operation, copy: int) -> Val | None:
             depth = values.levels.depth(less)
             if values.varies(point) or depth >= values.levels.depth(number):
                 return None
+            rounded = _less_its_point(values, number, point, copy)
+            if rounded is not None:
+                return rounded
             moved, base = _beside_base(values.f, values.of(number, copy), number)
             key = ("base", less, base)
             known = values.levels.find(key)
@@ -236,6 +241,17 @@ def difference(values: Values, n: Operation, copy: int) -> Val | None:
                     known = values.levels.remember(key, values.f.add(values.of(less), base))
             return values.f.sub(moved, values.f.splat(known, lanes))
     return None
+
+
+def _less_its_point(values: Values, n: DagNode, point: DagNode, copy: int) -> Val | None:
+    """The value of a vector of rounded bytes less the point that was added to them: integers that are cut, as floats."""
+    form = quantised_byte(n) if converts_to_nearest(values.f, values.lanes_of(True)) else None
+    if form is None or form.point is not point or values.levels.find((n, copy)) is not None:
+        return None
+    (integers,) = _integers(values, form, [copy])
+    if form.is_bounded(values.magnitudes):
+        integers = cut_to_bytes(values.f, integers, _point(values, form), form.unsigned)
+    return values.f.convert("sitofp", integers, F32)
 
 
 def _beside_base(f: FunctionBuilder, number: Val, n: DagNode) -> tuple[Val, float]:

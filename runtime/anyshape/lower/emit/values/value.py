@@ -210,20 +210,20 @@ class Values:
             value, other = self.f.splat(value, lanes), self.f.splat(other, lanes)
         return self.f.select(inside, value, other)
 
-    def looked_up_byte(self, n: DagNode, together: bool) -> byte_tables.ByteFunction | None:
-        """The function of a byte by which a value is looked up in a table, a vector of bytes together or not; None if it is computed
+    def looked_up_byte(self, n: DagNode, vectors: int) -> byte_tables.ByteFunction | None:
+        """The function of a byte by which so many vectors of a value are looked up together in a table; None if it is computed
         otherwise."""
         target = self.f.target
         if not (target.permutes_bytes or target.picks_of_sixteen) or not isinstance(n, Operation):
             return None
         function = byte_tables.byte_function(n)
-        if function is None or not byte_tables.is_worth(function, n, target, together):
+        if function is None or not byte_tables.is_worth(function, n, target, vectors):
             return None
         return None if any(self.levels.depth(m) > 0 for m in function.fixed) else function
 
     def _looked_up(self, n: Operation, copy: int) -> Val | None:
         """The value from a table of all bytes, if it is a function of one."""
-        function = self.looked_up_byte(n, together=False)
+        function = self.looked_up_byte(n, 1)
         return None if function is None else self.from_byte_table(n, function, self.of(function.of, copy))
 
     def from_byte_table(self, n: DagNode, function: byte_tables.ByteFunction, code: Val) -> Val:
