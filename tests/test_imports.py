@@ -130,6 +130,19 @@ def test_the_run_time_imports_no_other_distribution() -> None:
     assert other_packages("def f():\n    from anyshape_testing import laws\n") == {"anyshape_testing"}
 
 
+def binds_llvm(text: str) -> bool:
+    """Whether a text imports LLVM's binding itself, which fails where memory is limited."""
+    return any(n.startswith("llvmlite.") for n in names_imported("anyshape.x", text))
+
+
+@pytest.mark.in_every_sample
+def test_one_file_binds_llvm() -> None:
+    """The others have it from there, with a message where it cannot be loaded."""
+    assert [m for m, p in RUNTIME.items() if binds_llvm(p.read_text())] == ["anyshape.lower.binding"]
+    assert binds_llvm("def f():\n    from llvmlite import binding\n")
+    assert not binds_llvm("import llvmlite\n")
+
+
 def beyond(allowed: set[str], text: str) -> set[str]:
     """The rooms of the run time that a text of the generator imports and may not."""
     rooms = {room_of(n) for n in imported("anyshape_gen.x", text) if n.split(".")[0] == "anyshape"} - allowed

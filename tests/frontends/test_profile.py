@@ -51,9 +51,10 @@ def test_limits_are_those_of_what_is_multiplied() -> None:
 
     x = np.ones((10, 64), np.float32)
     assert multiply_add(layer(), x) == ["f32", "f32"]
-    pairs, bytes_ = (
-        f"{kind} tiles" if f"{kind} tiles" in multiply_adds_of(host_target()) else kind for kind in ("bf16", "i8")
-    )
+    known = multiply_adds_of(host_target())
+    pairs, bytes_ = (f"{kind} tiles" if f"{kind} tiles" in known else kind for kind in ("bf16", "i8"))
+    if pairs not in known:
+        pairs = "f32"  # factors are rounded, and multiplied as they are
     assert multiply_add(layer(), x, precision="bf16") == [pairs, "f32"]
     image = anyshape.input("x", "f32[1, 8, height, 16]")
     weights = anyshape.constant(RNG.standard_normal((16, 8, 3, 3)).astype(np.float32))

@@ -460,12 +460,13 @@ def test_rows_are_not_gathered_from_windows_where_the_constant_differs_between_t
 
 @pytest.mark.parametrize(
     ("batches", "rows", "shared"),
-    [(3, 60, "rows"), (4, 60, "batches"), (3, 20, "batches"), (33, 60, "batches")],
+    [(3, 60, "rows"), (4, 60, "batches"), (3, None, "batches"), (33, 60, "batches")],
 )
 @pytest.mark.parametrize("columns", ["constant", "in place", "along k"])
-def test_few_batches_that_are_uneven_share_out_rows(batches: int, rows: int, shared: str, columns: str) -> None:
-    """One part of two would have two of three batches; there have to be rows enough, and one more of many batches is not much. Columns that
-    have to be packed are packed by the part that has their batch."""
+def test_few_batches_that_are_uneven_share_out_rows(batches: int, rows: int | None, shared: str, columns: str) -> None:
+    """One part of two would have two of three batches; there have to be rows enough (None: too few), and one more of many batches is not
+    much. Columns that have to be packed are packed by the part that has their batch."""
+    rows = rows or 3 * tiles_for(host_target(), elementwise.register_type(F32)).rows // 2
     b = Builder("products of batches")
     x, w = b.input([N, 24]), b.input([batches, 40, 24] if columns == "along k" else [batches, 24, 40])
     y = b.tensor([batches, N, 40])

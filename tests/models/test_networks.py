@@ -46,7 +46,7 @@ def test_errors_are_at_most_twice_onnxruntimes() -> None:
 
 
 def test_a_quantised_model_is_a_case() -> None:
-    small = Quantised("small", "mlp", False, ({"batch": 1, "length": 1},))
+    small = Quantised("small", "mlp", "QDQ", ({"batch": 1, "length": 1},))
     assert "QuantizeLinear" in {n.op_type for n in small.model().graph.node}
     arguments = small.arrays(small.at[0])
     (result,) = anyshape.compile(small.model()).run(arguments)

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from anyshape.errors import UnsupportedError
+from anyshape.lower.binding import binding as llvm
 from anyshape.lower.llvm.jit import compile_object
-from anyshape.lower.target import binding as llvm
 from anyshape.lower.target import host_target
 from anyshape.vm.native import demand_platform
 from anyshape.vm.native.entry import entry_module

@@ -12,6 +12,7 @@ from anyshape import ops
 from anyshape.dtypes import F32
 from anyshape.graph.function import Function
 from anyshape.graph.value import Value
+from anyshape.lower import host_target
 from anyshape.passes.fuse import fuse
 from anyshape.passes.narrow_factors import with_narrow_factors
 from anyshape.passes.pipeline import optimise
@@ -128,7 +129,8 @@ def test_the_copy_in_f32_is_gone_once_nothing_reads_it() -> None:
     w32 = CODES * SCALES
     for f, readers in ((alone, 1), (both, 2)):
         exe = anyshape.compile(f)
-        assert CODES.nbytes <= sum(c.nbytes for c in exe.plan.programs[0].constants) < 1.1 * CODES.nbytes
+        kept = CODES.nbytes if host_target().reads_narrow_constants else w32.nbytes
+        assert kept <= sum(c.nbytes for c in exe.plan.programs[0].constants) < 1.1 * kept
         a = RNG.standard_normal((3, K)).astype(np.float32)
         got = exe(a) if readers == 2 else (exe(a),)
         assert np.allclose(got[0], a @ w32 if readers == 2 else np.maximum(a @ w32, 0), atol=2e-2)

@@ -34,6 +34,7 @@ def multiply_adds_of(target: Target) -> list[MultiplyAdd]:
     """The multiply-adds that a processor has."""
     tiles = target.matrix_tiles
     lacking = {
+        "bf16": not target.multiplies_pairs,
         "f16": not target.halves,
         "bf16 tiles": tiles is None or not tiles.pairs,
         "i8 tiles": tiles is None or not tiles.dots,

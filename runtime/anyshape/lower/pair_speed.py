@@ -14,10 +14,10 @@ from functools import cache
 
 import llvmlite
 import numpy as np
-from llvmlite import binding
 
 from anyshape.code_version import code_version
 from anyshape.disk_cache import DiskCache
+from anyshape.lower.binding import binding
 
 _SUMS, _ITERATIONS, _ROUNDS = 24, 4000, 16
 """Vectors of sums, none of which waits for another; a round of these is some tens of microseconds: long beside its call, and too short for

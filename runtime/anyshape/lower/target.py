@@ -14,16 +14,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from anyshape.errors import AnyshapeError
+from anyshape.lower.binding import binding
 from anyshape.lower.pair_speed import are_pairs_slow
-
-try:
-    from llvmlite import binding as binding  # for other modules too
-except OSError as e:  # the library itself, which is loaded with the first function of it
-    raise AnyshapeError(
-        f"LLVM, which makes machine code, cannot be loaded: {e} It takes some 200 MB of address space: a process that has a limit "
-        "(ulimit -v, RLIMIT_AS) needs a higher one; otherwise install the package llvmlite again."
-    ) from e
 
 CODE_GENERATOR = threading.RLock()
 """Held while LLVM parses text and makes code: its options and its context are of the process."""

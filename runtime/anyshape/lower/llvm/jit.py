@@ -23,8 +23,8 @@ from anyshape.disk_cache import DiskCache
 from anyshape.errors import AnyshapeError
 from anyshape.logs import CACHE
 
+from ..binding import binding as llvm
 from ..target import CODE_GENERATOR, Target, initialize
-from ..target import binding as llvm
 from .builder import Module
 from .scalars import passes_of, simplified
 

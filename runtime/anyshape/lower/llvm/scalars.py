@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..target import binding as llvm
+from ..binding import binding as llvm
 
 MARK = "; scalars in stack slots\n"
 PASSES: tuple[Callable[[llvm.ModulePassManager], None], ...] = (

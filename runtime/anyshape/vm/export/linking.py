@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+from anyshape.lower.binding import binding as llvm
 from anyshape.lower.gemm.library import elements_of, library_module
 from anyshape.lower.llvm.builder import Module
 from anyshape.lower.llvm.jit import CodegenError
 from anyshape.lower.llvm.scalars import simplified
 from anyshape.lower.target import CODE_GENERATOR, initialize
-from anyshape.lower.target import binding as llvm
 from anyshape.vm.compiling.kernels import KernelText
 from anyshape.vm.export.object_symbols import undefined
 from anyshape.vm.export.targets import ExportTarget
