@@ -100,3 +100,19 @@ def test_sums_of_chains_take_turns() -> None:
     y = b.map(lambda v: tanh(exp(v)), b.input([N, 64]))
     b.output(b.reduce("sum", y, (1,)))
     assert nearest_of_same(lower_group(b.group(), AVX2).text) <= 4
+
+
+def test_nan_lanes_are_kept_as_wide_as_floats() -> None:
+    """The largest of a row with the lanes that met NaN: packing truths into fewer bits takes two instructions a pair of vectors."""
+    b = Builder("largest")
+    b.output(b.reduce("max", b.input([N, 64]), (1,)))
+    text = lower_group(b.group(), AVX2).text
+    assert "phi <8 x i32>" in text and "phi <8 x i1>" not in text
+    assert "phi <16 x i1>" in lower_group(b.group(), AVX512).text
+    x = anyshape.input("x", "f32[n, m]")
+    for target in ("host", "avx2", "sse"):
+        largest = anyshape.compile(anyshape.function([x], ops.max(x, axes=[1])), target=target)
+        for place in (0, 7, 40, 63, 66):
+            values = np.arange(3 * 67, dtype=np.float32).reshape(3, 67)
+            values[1, place] = np.nan
+            np.testing.assert_array_equal(largest(values).ravel(), values.max(1))

@@ -125,6 +125,11 @@ class Target:
         return self.l1_bytes > 32 << 10
 
     @property
+    def has_mask_registers(self) -> bool:
+        """Whether a truth for each lane is in a register of its own kind. Elsewhere it is as wide as the lanes that were compared."""
+        return self.scalef or self.triple.startswith("riscv64")
+
+    @property
     def runs_chains_in_turns(self) -> bool:
         """Whether long chains of instructions for several vectors take less time with an instruction of each in turn. AVX2's are half as
         long again as AVX-512's, which has scales, masks and more registers."""

@@ -51,6 +51,7 @@ from anyshape.lower.ir.index_forms import (
 )
 from anyshape.lower.ir.narrow_values import of_bits
 from anyshape.lower.ir.padded import index_of
+from anyshape.lower.ir.polynomials import polynomial_step
 from anyshape.lower.ir.stores import Store
 from anyshape.lower.kernel import Group, Index, KernelError, Origin
 
@@ -230,6 +231,11 @@ class InlinedValues:
             yes = self.value(e.args[1], env, self._and(guard, c))
             no = self.value(e.args[2], env, self._and(guard, self.dag.op("not", BOOL, c)))
             return self.dag.op("select", dtype, c, yes, no)
+        step = polynomial_step(e) if dtype.is_float and dtype.bits >= 32 else None
+        if step is not None:
+            x, rest, constant = step
+            factors = (self.value(x, env, guard), self.value(rest, env, guard))
+            return self.dag.op("fma", dtype, *factors, self.dag.const(constant, dtype))
         args = [self.value(a, env, guard) for a in e.args]
         holds = _comparison(e.op, args)
         if holds is not None:

@@ -26,7 +26,7 @@ from anyshape.lower.ir.dag import Access, Affine, DagNode, Load, LoopVar, Operat
 from anyshape.lower.ir.inline_values import neutral
 from anyshape.lower.llvm.target_probe import prefetches_streams
 from anyshape.lower.llvm.turns import in_turns
-from anyshape.lower.llvm.types import I1, Val, const
+from anyshape.lower.llvm.types import I1, I32, I64, Type, Val, const
 from anyshape.lower.schedule.tree import Loop, bodies_of
 
 STRETCHES_AHEAD = 3
@@ -159,7 +159,7 @@ def _horizontal(ctx: KernelContext, step: Loop, keeps: Keeps, fetched: Iterable[
     tiers = (unroll, 1) if step.reductions else (unroll,)
     watched = [r for r in step.reductions if r.kind in ("max", "min") and r.dtype.is_float]
     sums = [_start(ctx, r, unroll, lanes) for r in step.reductions]
-    sums += [[const(I1.vector(lanes), 0)] for _ in watched]
+    sums += [[const(_truths(ctx, r).vector(lanes), 0)] for r in watched]
     count = len(step.reductions)
 
     def body(carried: Accumulators) -> Accumulators:
@@ -178,6 +178,11 @@ def _horizontal(ctx: KernelContext, step: Loop, keeps: Keeps, fetched: Iterable[
         ctx.levels.define(r, -1, total)
 
 
+def _truths(ctx: KernelContext, r: Reduction) -> Type:
+    """What keeps a truth for each lane of a reduction's floats from one iteration to the next."""
+    return I1 if ctx.f.target.has_mask_registers else I64 if r.dtype.bits == 64 else I32
+
+
 def _watch(ctx: KernelContext, r: Reduction, seen: Val) -> Val:
     """Whether a lane has met NaN: kept beside the extremes, since two vectors are tested by one comparison."""
     f, copies = ctx.f, ctx.values.copies
@@ -186,7 +191,8 @@ def _watch(ctx: KernelContext, r: Reduction, seen: Val) -> Val:
     for i in copies[::2]:
         nan = f.fcmp("uno", each[i], each[min(i + 1, copies[-1])])
         mask = ctx.values.mask(i)
-        seen = f.or_(seen, nan if mask is None else f.and_(nan, mask))
+        nan = nan if mask is None else f.and_(nan, mask)
+        seen = f.or_(seen, nan if seen.type.bits == 1 else f.convert("sext", nan, seen.type))
     return seen
 
 

@@ -37,7 +37,8 @@ def finish(f: FunctionBuilder, kind: str, dtype: DType, parts: Sequence[Val], se
         return _across_lanes(f, kind, dtype, _combine(f, kind, dtype, parts, accumulate))
     total = _combine(f, kind, dtype, parts, extreme)
     value = f.reduce(f"f{kind}", elementwise.comparable(f, total), flags="nnan nsz")
-    whole = f.select(f.reduce("or", seen_nan), const(value.type, math.nan), value)
+    lanes = seen_nan if seen_nan.type.bits == 1 else f.compare("lt", seen_nan, 0)
+    whole = f.select(f.reduce("or", lanes), const(value.type, math.nan), value)
     return half.shorten(f, whole, total.type.scalar) if total.type.is_half else whole
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,6 +36,7 @@ from anyshape.lower.llvm.saturation import (
     saturated_bytes,
     to_bytes,
 )
+from anyshape.lower.llvm.turns import in_turns
 from anyshape.lower.llvm.types import F32, I8, I32, Val, const, const_vector
 
 if TYPE_CHECKING:
@@ -199,7 +201,9 @@ def _abreast(values: Values, n: DagNode, copies: Sequence[int]) -> list[Val]:
         for m in steps:
             for copy in copies if values.varies(m) else ():
                 values.of(m, copy)
-    return [values.of(n, copy) for copy in copies]
+    chains = [partial(values.of, n, copy) for copy in copies]
+    turns = values.f.target.runs_chains_in_turns and values.varies(n)
+    return in_turns(values.f, chains) if turns else [chain() for chain in chains]
 
 
 def _arithmetic(n: DagNode) -> list[Operation]:
