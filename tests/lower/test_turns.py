@@ -48,6 +48,12 @@ def test_a_chain_that_branches_stays() -> None:
     assert nearest_of_same(text) >= LONG
 
 
+def test_a_chain_of_several_stays() -> None:
+    """Five functions of a value overlap as they are, and hold five times as many values."""
+    text = text_of(lambda v: exp(v) + tanh(v) * tanh(v + 1) * (tanh(v - 1) + tanh(v + 2)) * tanh(v * 3), AVX2)
+    assert nearest_of_same(text) >= LONG
+
+
 def test_lines_wait_for_what_they_read() -> None:
     pieces = [["%v1 = a", "%v2 = b %v1", "%v3 = c %v2"], ["%v4 = d %v3", "%v5 = e %v4"], ["%v6 = f", "%v7 = g %v6"]]
     order = taken_in_turns(pieces)

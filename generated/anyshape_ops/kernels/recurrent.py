@@ -52,10 +52,6 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
     h0 = eqs.tensor("h0")
     y = eqs.tensor("y")
     last = eqs.tensor("last")
-    def logistic(v: Any) -> Any:
-        e = exp(where(ge(v, 0), lambda: -v, lambda: v))
-        return where(ge(v, 0), lambda: 1, lambda: e) / (1 + e)
-
     def log1p_exp(v: Any) -> Any:
         low = le(v, 0)
         return where(low, lambda: 0, lambda: v) + log1p(exp(where(low, lambda: v, lambda: -v)))
@@ -67,7 +63,7 @@ def rnn_kernel(eqs: Equations, bound: Bound) -> None:
         return (
             maximum(v, 0)
             if (f == "Relu") else tanh(v)
-            if (f == "Tanh") else logistic(v)
+            if (f == "Tanh") else 1 / (1 + exp(-v))
             if (f == "Sigmoid") else soft(f, v)
         )
 
@@ -205,10 +201,6 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
     h0 = eqs.tensor("h0")
     y = eqs.tensor("y")
     last = eqs.tensor("last")
-    def logistic(v: Any) -> Any:
-        e = exp(where(ge(v, 0), lambda: -v, lambda: v))
-        return where(ge(v, 0), lambda: 1, lambda: e) / (1 + e)
-
     def log1p_exp(v: Any) -> Any:
         low = le(v, 0)
         return where(low, lambda: 0, lambda: v) + log1p(exp(where(low, lambda: v, lambda: -v)))
@@ -220,7 +212,7 @@ def gru_kernel(eqs: Equations, bound: Bound) -> None:
         return (
             maximum(v, 0)
             if (f == "Relu") else tanh(v)
-            if (f == "Tanh") else logistic(v)
+            if (f == "Tanh") else 1 / (1 + exp(-v))
             if (f == "Sigmoid") else soft(f, v)
         )
 
@@ -423,10 +415,6 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
     y = eqs.tensor("y")
     last = eqs.tensor("last")
     cell = eqs.tensor("cell")
-    def logistic(v: Any) -> Any:
-        e = exp(where(ge(v, 0), lambda: -v, lambda: v))
-        return where(ge(v, 0), lambda: 1, lambda: e) / (1 + e)
-
     def log1p_exp(v: Any) -> Any:
         low = le(v, 0)
         return where(low, lambda: 0, lambda: v) + log1p(exp(where(low, lambda: v, lambda: -v)))
@@ -438,7 +426,7 @@ def lstm_kernel(eqs: Equations, bound: Bound) -> None:
         return (
             maximum(v, 0)
             if (f == "Relu") else tanh(v)
-            if (f == "Tanh") else logistic(v)
+            if (f == "Tanh") else 1 / (1 + exp(-v))
             if (f == "Sigmoid") else soft(f, v)
         )
 

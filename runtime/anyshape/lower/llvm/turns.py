@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from anyshape.lower.llvm.instructions import InstructionBuilder
 from anyshape.lower.llvm.types import Val
 
-LONG = 12
-"""Instructions of a chain from which on it is emitted in turns with others: a shorter one overlaps with the next ones as it is."""
+LONG, LONGEST = 12, 96
+"""Instructions of a chain that is emitted in turns with others: a shorter one overlaps with the next ones as it is, and a longer one, as the
+gates of a recurrent network, has several chains of its own, whose values would take all registers."""
 _NAME = re.compile(r"%v\d+")
 _STAYS = re.compile(r"(?!%v\d+ = )|.* = (?:atomicrmw|cmpxchg|load atomic|call (?!.*@llvm\.))")
 """Lines whose place among those of other chains means something: of stores, of what changes memory, of calls of functions"""
@@ -31,7 +32,7 @@ def in_turns(f: InstructionBuilder, chains: Sequence[Callable[[], Val]]) -> list
             return results + [c() for c in chains[len(results) :]]
         pieces.append(block.lines[begin:])
     stays = any(_STAYS.match(line) for piece in pieces for line in piece)
-    if not stays and max(map(len, pieces), default=0) >= LONG:
+    if not stays and LONG <= max(map(len, pieces), default=0) <= LONGEST:
         block.lines[first:] = taken_in_turns(pieces)
     return results
 
