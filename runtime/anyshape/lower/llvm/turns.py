@@ -14,8 +14,8 @@ from anyshape.lower.llvm.instructions import InstructionBuilder
 from anyshape.lower.llvm.types import Val
 
 LONG, LONGEST = 12, 96
-"""Instructions of a chain that is emitted in turns with others: a shorter one overlaps with the next ones as it is, and a longer one, as the
-gates of a recurrent network, has several chains of its own, whose values would take all registers."""
+"""Instructions of a chain that is emitted in turns with others: a shorter one overlaps with the next ones as it is, and a longer one has
+several chains of its own, whose values would take all registers."""
 _NAME = re.compile(r"%v\d+")
 _STAYS = re.compile(r"(?!%v\d+ = )|.* = (?:atomicrmw|cmpxchg|load atomic|call (?!.*@llvm\.))")
 """Lines whose place among those of other chains means something: of stores, of what changes memory, of calls of functions"""
