@@ -25,6 +25,7 @@ from anyshape.dtypes import F32 as SINGLE
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.magnitudes import is_short_integer, largest
 from anyshape.lower.ir.dag import Access, Constant, DagNode, Load, Operation
+from anyshape.lower.llvm.abreast import abreast
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.interleaving import concatenated
 from anyshape.lower.llvm.quotients import is_plain, quotients
@@ -36,7 +37,6 @@ from anyshape.lower.llvm.saturation import (
     saturated_bytes,
     to_bytes,
 )
-from anyshape.lower.llvm.turns import in_turns
 from anyshape.lower.llvm.types import F32, I8, I32, Val, const, const_vector
 
 if TYPE_CHECKING:
@@ -202,8 +202,8 @@ def _abreast(values: Values, n: DagNode, copies: Sequence[int]) -> list[Val]:
             for copy in copies if values.varies(m) else ():
                 values.of(m, copy)
     chains = [partial(values.of, n, copy) for copy in copies]
-    turns = values.f.target.runs_chains_in_turns and values.varies(n)
-    return in_turns(values.f, chains) if turns else [chain() for chain in chains]
+    side_by_side = values.f.target.runs_chains_abreast and values.varies(n)
+    return abreast(values.f, chains) if side_by_side else [chain() for chain in chains]
 
 
 def _arithmetic(n: DagNode) -> list[Operation]:

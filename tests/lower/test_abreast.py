@@ -12,8 +12,8 @@ import anyshape
 from anyshape import ops
 from anyshape.equations.functions import exp, sin, tanh
 from anyshape.lower import lower_group
+from anyshape.lower.llvm.abreast import LONG, abreast, alternating
 from anyshape.lower.llvm.builder import Module
-from anyshape.lower.llvm.turns import LONG, in_turns, taken_in_turns
 from anyshape.lower.llvm.types import F32, I64, PTR, VOID, Val
 from anyshape.lower.target import Target, processor
 from tests.lower.groups import Builder, N
@@ -56,7 +56,7 @@ def test_a_chain_of_several_stays() -> None:
 
 def test_lines_wait_for_what_they_read() -> None:
     pieces = [["%v1 = a", "%v2 = b %v1", "%v3 = c %v2"], ["%v4 = d %v3", "%v5 = e %v4"], ["%v6 = f", "%v7 = g %v6"]]
-    order = taken_in_turns(pieces)
+    order = alternating(pieces)
     assert order == [
         *("%v1 = a", "%v6 = f", "%v2 = b %v1", "%v7 = g %v6", "%v3 = c %v2"),
         *("%v4 = d %v3", "%v5 = e %v4"),
@@ -81,7 +81,7 @@ def test_memory_keeps_its_order(stores: bool) -> None:
                 f.store(v, f.args[0], k + 1)
             return v
 
-        first, second = in_turns(f, [lambda: chain(0), lambda: chain(1)])
+        first, second = abreast(f, [lambda: chain(0), lambda: chain(1)])
         f.store(f.add(first, second), f.args[0], f.add(f.load(f.args[0], I64), 1))
         f.ret()
     lines = module.text().splitlines()

@@ -21,7 +21,7 @@ _STAYS = re.compile(r"(?!%v\d+ = )|.* = (?:atomicrmw|cmpxchg|load atomic|call (?
 """Lines whose place among those of other chains means something: of stores, of what changes memory, of calls of functions"""
 
 
-def in_turns(f: InstructionBuilder, chains: Sequence[Callable[[], Val]]) -> list[Val]:
+def abreast(f: InstructionBuilder, chains: Sequence[Callable[[], Val]]) -> list[Val]:
     """Emits chains; those that are short, branch or change memory one after the other."""
     block, results, pieces = f.block, list[Val](), list[list[str]]()
     first = len(block.lines)
@@ -33,11 +33,11 @@ def in_turns(f: InstructionBuilder, chains: Sequence[Callable[[], Val]]) -> list
         pieces.append(block.lines[begin:])
     stays = any(_STAYS.match(line) for piece in pieces for line in piece)
     if not stays and LONG <= max(map(len, pieces), default=0) <= LONGEST:
-        block.lines[first:] = taken_in_turns(pieces)
+        block.lines[first:] = alternating(pieces)
     return results
 
 
-def taken_in_turns(pieces: Sequence[Sequence[str]]) -> list[str]:
+def alternating(pieces: Sequence[Sequence[str]]) -> list[str]:
     """One line of each piece after the other, all of which define a name; a line that reads what another piece is still to define waits."""
     waiting = [deque((line, _NAME.findall(line)) for line in piece) for piece in pieces]
     undefined = {names[0] for lines in waiting for _, names in lines}
