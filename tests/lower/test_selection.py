@@ -12,8 +12,10 @@ from anyshape import ops
 from anyshape.dtypes import parse_dtype
 from anyshape.equations.orders import first_of_orders
 from anyshape.graph.infer import equations_of, flat, tensors_of
+from anyshape.lower import Group, host_target, lower_group
 
-STYLES = ("random", "ties", "rising", "falling", "NaN")
+STYLES = ("random", "ties", "rising", "falling", "last", "NaN")
+AVX2 = host_target().limited("avx2")
 
 
 def contents(style: str, rows: int, n: int, dtype: str) -> Any:
@@ -23,6 +25,7 @@ def contents(style: str, rows: int, n: int, dtype: str) -> Any:
         "ties": lambda: numbers.randint(0, 3, (rows, n)),
         "rising": lambda: np.broadcast_to(np.arange(n) % 120, (rows, n)),
         "falling": lambda: np.broadcast_to(-np.arange(n) % 120, (rows, n)),
+        "last": lambda: np.full((rows, n), np.nan if dtype.startswith("f") else np.iinfo(parse_dtype(dtype).numpy).max),
         "NaN": lambda: np.where(numbers.rand(rows, n) < 0.5, np.nan, numbers.randn(rows, n)),
     }[style]()
     return np.asarray(values).astype(parse_dtype(dtype).numpy)
@@ -49,6 +52,7 @@ def test_the_first_of_rows_of_any_length(dtype: str, largest: bool) -> None:
     for style in STYLES if dtype.startswith("f") else STYLES[:-1]:
         for rows, n, count in (
             (3, 4, 1),
+            (2, 45, 1),
             (2, 17, 4),
             (1, 70, 9),
             (2, 300, 17),
@@ -80,3 +84,15 @@ def test_orders_that_are_read_whole_stay_whole() -> None:
         orders = [q for q in first_of_orders(stated, flat(outs)) if q.form is not None]
         assert (orders[0].target.shape == (2,)) is short and stated[0].target.shape == (9,)
         assert first_of_orders(stated, [q.target for q in stated]) == list(stated)
+
+
+@pytest.mark.skipif(AVX2.vector_bytes != 32, reason="a processor with AVX2")
+@pytest.mark.parametrize("dtype", ["f32", "i64"])
+def test_one_position_is_selected_by_words_of_the_key(dtype: str) -> None:
+    """Keys of up to 32 bits and their places are words of 32."""
+    node = ops.topk(anyshape.input("x", f"{dtype}[n, 256]"), 1)[1].node
+    ins, outs = tensors_of(node)
+    stated = first_of_orders(equations_of(node, ins, outs).equations, flat(outs))
+    order = next(q for q in stated if q.form is not None)
+    text = lower_group(Group("order", (order,), tuple(flat(ins)), outputs=(order.target,)), AVX2).text
+    assert ("@llvm.vector.reduce.umin.v8i32" in text) == (dtype == "f32")

@@ -180,27 +180,43 @@ class SortedRow:
 
     def _vector(self, n: Val, index: Val) -> tuple[Val, Val]:
         """The keys of n from an index on, and which of them there are."""
-        ctx, f, (over,), lanes = self.ctx, self.ctx.f, self.o.over, self.ctx.lanes
+        f, lanes = self.ctx.f, self.ctx.lanes
         mask = f.tail_mask(f.convert("trunc", f.smin(f.sub(n, index), lanes), I32), lanes)
+        return self._keys(index, mask), mask
+
+    def _keys(self, index: Val, mask: Val | None) -> Val:
+        """The keys of a vector from an index on, of which a mask tells which there are."""
+        ctx, f, (over,), lanes = self.ctx, self.ctx.f, self.o.over, self.ctx.lanes
         with ctx.values.along(Vector(over, lanes, (mask,))):
             ctx.levels.bind(over, index)
-            return f.splat(self.key(), lanes), mask
+            return f.splat(self.key(), lanes)
 
     def _select_one(self, n: Val) -> None:
-        """Keeps the least key of each lane."""
+        """Keeps the least key of each lane, and where it is first: in its own lane where no key is less than the greatest that there is."""
         ctx, f, lanes = self.ctx, self.ctx.f, self.ctx.lanes
-        none = const(I64.vector(lanes), -1)
-        with ctx.levels.loop(0, n, lanes, (none, none)) as iteration:
-            vector, mask = self._vector(n, iteration.index)
-            keys, places = iteration.carried
-            before = f.or_(f.compare("lt", vector, keys, unsigned=True), f.compare("lt", places, 0))
-            before = f.and_(before, mask)
-            at = f.add(const_vector(I64, list(range(lanes))), iteration.index)
-            iteration.next([f.select(before, vector, keys), f.select(before, at, places)])
-        keys, places = iteration.results
+        word = I32 if self.is_packed else I64
+        start = const(word.vector(lanes), -1), const_vector(word, list(range(lanes)))
+        whole = f.and_(n, -lanes)
+        with ctx.levels.loop(0, whole, lanes, start) as iteration:
+            iteration.next(self._lesser(iteration.carried, iteration.index, None))
+        with ctx.levels.when(f.compare("lt", whole, n), iteration.results) as rest:
+            mask = f.tail_mask(f.convert("trunc", f.sub(n, whole), I32), lanes)
+            rest.next(self._lesser(rest.carried, whole, mask))
+        keys, places = rest.results
         is_least = f.compare("eq", keys, f.splat(f.reduce("umin", keys), lanes))
-        f.store(f.reduce("umin", f.select(is_least, places, none)), self.arrays[1])
+        first = f.reduce("umin", f.select(is_least, places, const(places.type, -1)))
+        f.store(f.convert("zext", first, I64), self.arrays[1])
         self.store(self.arrays[1], const(I64, 1))
+
+    def _lesser(self, held: Sequence[Val], index: Val, mask: Val | None) -> list[Val]:
+        """The least key of each lane and its place, with a vector of keys more."""
+        f, (keys, places), lanes = self.ctx.f, held, self.ctx.lanes
+        word = keys.type.scalar
+        vector = f.convert("trunc", self._keys(index, mask), word)
+        before = f.compare("lt", vector, keys, unsigned=True)
+        before = before if mask is None else f.and_(before, mask)
+        at = f.add(const_vector(word, list(range(lanes))), f.convert("trunc", index, word))
+        return [f.select(before, vector, keys), f.select(before, at, places)]
 
     def _select(self, least: _LeastInRegisters | _LeastInMemory, n: Val, count: Val) -> None:
         """Goes through the keys by vectors, of which those that are among the least so far are inserted one by one."""
