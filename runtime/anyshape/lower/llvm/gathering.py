@@ -5,6 +5,8 @@ In: an address or vectors, and the places. Out: a vector.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.target_probe import gathers
 from anyshape.lower.llvm.types import F32, I32, I64, Type, Val, ValLike, const, undefined
@@ -18,6 +20,39 @@ def pick(f: FunctionBuilder, base: Val, type_: Type, indices: Val) -> Val:
     for lane in range(type_.lanes):
         row = f.insert(row, f.load(f.gep(base, f.extract(indices, lane), type_), type_.scalar), lane)
     return row
+
+
+@dataclass(frozen=True, slots=True)
+class LanePlaces:
+    """Places of lanes as scalars, from each of which an element can be loaded if `some` lane exists. `existing`: ones in the bits of the
+    lanes that do, integers as wide as elements (None: all do)."""
+
+    places: tuple[Val, ...]
+    some: Val | None
+    existing: Val | None
+
+
+def lane_places(f: FunctionBuilder, type_: Type, indices: Val, mask: Val | None) -> LanePlaces:
+    """Makes the places of lanes, once for all loads from them: those of lanes that do not exist are where another one is."""
+    existing = some = None
+    if mask is not None:
+        lowest = -(1 << (indices.type.bits - 1))
+        some, last = f.reduce("or", mask), f.reduce("smax", f.select(mask, indices, lowest))
+        indices = f.select(mask, indices, f.splat(f.select(some, last, 0), type_.lanes))
+        existing = f.convert("sext", mask, type_.as_int().scalar)
+    return LanePlaces(tuple(f.extract(indices, lane) for lane in range(type_.lanes)), some, existing)
+
+
+def pick_existing(f: FunctionBuilder, base: Val, type_: Type, lanes: LanePlaces, zero: Val | None) -> Val:
+    """Loads each lane that exists from its place, others are zero. `zero`: an address that is read if none does."""
+    if lanes.some is not None and zero is not None:
+        base = f.select(lanes.some, base, zero)
+    row = undefined(type_)
+    for lane, place in enumerate(lanes.places):
+        row = f.insert(row, f.load(f.gep(base, place, type_), type_.scalar), lane)
+    if lanes.existing is None:
+        return row
+    return f.bitcast(f.and_(f.bitcast(row, lanes.existing.type), lanes.existing), type_)
 
 
 def permute(f: FunctionBuilder, a: Val, b: Val, places: Val) -> Val:

@@ -40,6 +40,15 @@ def gathers(target: Target) -> bool:
     return target.scalef and kept("gathers", target, lambda: int(_takes_gathers(target.limited("avx2")))) == 1
 
 
+@cache
+def gathers_masked(target: Target) -> bool:
+    """Whether LLVM loads from several places under a mask by an instruction, and not by a branch and a load for each lane."""
+    if target.scalef or not target.masks:
+        return target.scalef
+    x86 = target.triple.startswith("x86_64")
+    return not x86 or kept("masked gathers", target, lambda: int(_takes_gathers(target))) == 1
+
+
 def _takes_gathers(target: Target) -> bool:
     module = Module(target)
     with module.function("picks", VOID, [("to", PTR), ("base", PTR), ("places", PTR)]) as f:

@@ -33,8 +33,8 @@ from anyshape.lower.schedule.tree import Scope
 ROWS = 32
 """Rows for which what the lanes of a vector need is computed once: the lines that they read and write stay in the first cache."""
 FEW_ROWS = 8
-"""Rows in such a block where other loops change the places of the lanes, too, and run inside of it: points of an image may be anywhere in
-it, so that as many images are read again and again."""
+"""Rows in such a block where the second cache does not hold what that many rows look up in: points of an image may be anywhere in it, so
+that as many images are read again and again."""
 KEPT = 8
 """Cycles of a value that is kept for all planes: loading it takes one or two."""
 Lanes = tuple[frozenset[tuple[DagNode, Size]], Size]
@@ -55,7 +55,8 @@ def emit_lanes_first(ctx: KernelContext, scope: Scope, inside: Scope, steps: Cal
     moving = [any(v in n.domain and vector in n.domain for n in lets) for v in outer]
     still = moving.index(True) if True in moving else len(outer)
     shares_rows = split and still == 0
-    down, size = inside.variables[0], ROWS if still == len(outer) else FEW_ROWS
+    down = inside.variables[0]
+    size = _rows_of_block(ctx, inside)
     kept = _PlaneInvariants(ctx, scope, inside)
     if outer or are_lanes_heavy(inside.stores, vector):
         kept.compute()
@@ -72,6 +73,17 @@ def emit_lanes_first(ctx: KernelContext, scope: Scope, inside: Scope, steps: Cal
             nest(ctx, [*outer[still:], vector], lanes, vector=vector, tiers=tiers)
 
     nest(ctx, outer[:still], blocks, split=split and not shares_rows)
+
+
+def _rows_of_block(ctx: KernelContext, inside: Scope) -> Val:
+    """How many rows a block has, by whether the second cache holds as many images as they look up in."""
+    f, down = ctx.f, inside.variables[0]
+    loads = [n.access for n in below(inside.stores) if isinstance(n, Load) and n.access.address.lets]
+    images = const(LONG, 0)
+    for t, step in {a.tensor: a.address.coefficient(down) for a in loads}.items():
+        size = ctx.sizes.of(step)
+        images = f.add(images, f.mul(f.smax(size, f.neg(size)), elementwise.memory_type(t.dtype).bytes))
+    return f.select(f.compare("gt", f.mul(images, ROWS), f.target.l2_bytes), FEW_ROWS, ROWS)
 
 
 class _RowSpans(Spans):

@@ -1,21 +1,25 @@
-"""Comparisons of positions along the lanes with what is the same in all of them: the numbers of lanes are compared with one distance.
+"""Positions along the lanes by numbers of 32 bits: comparisons with what is the same in all lanes, and positions as floats.
 
-In: a comparison of integers of 64 bits. Out: its lanes, or None where it compares anything else. Numbers of lanes have 32 bits, so that a
-vector of positions takes half as many registers, and nothing is added to them.
+In: a comparison of integers of 64 bits, or a variable. Out: lanes, or None where it compares anything else. Numbers of lanes have 32 bits, so
+that a vector of positions takes half as many registers; they are compared with one distance, and nothing is added to them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anyshape import dtypes
 from anyshape.dtypes import I64 as INT64
-from anyshape.lower.ir.dag import DagNode, Load, LoopIndex, Operation, Reduction, walk
-from anyshape.lower.llvm.types import I32, Val, const_vector
+from anyshape.lower.emit.values.elementwise import memory_type
+from anyshape.lower.ir.dag import DagNode, Load, LoopIndex, LoopVar, Operation, Reduction, walk
+from anyshape.lower.llvm.types import I32, I64, Val, const_vector
 
 if TYPE_CHECKING:
     from anyshape.lower.emit.values.value import Values
 
 _SWAPPED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+_SHORT = 1 << 30
+"""More lanes than a block has below what 32 bits hold."""
 _FARTHEST = 1 << 62
 """More than any position, and half of what the difference of two may be."""
 
@@ -31,6 +35,36 @@ def compared_lanes(values: Values, n: Operation, copy: int) -> Val | None:
             places = const_vector(I32, list(range(copy * lanes, (copy + 1) * lanes)))
             return values.f.compare(op, places, _distance(values, n, position, limit))
     return None
+
+
+def position_of(n: DagNode) -> LoopVar | None:
+    """The variable whose position a float of at least 32 bits is."""
+    if not n.dtype.is_float or n.dtype.bits < 32:
+        return None
+    match n:
+        case LoopIndex(variable) | Operation("cast", (LoopIndex(variable, dtype=dtypes.I64),)):
+            return variable
+    return None
+
+
+def float_positions(values: Values, n: DagNode, v: LoopVar, copy: int) -> Val:
+    """The positions of the lanes as floats, for a processor that converts integers of 32 bits alone: of more bits, which no loop has that
+    ends, one by one."""
+    f, first, vector = values.f, values.levels.indices[v], values.vector
+    assert vector is not None
+    to, steps = memory_type(n.dtype), list(range(copy * vector.lanes, (copy + 1) * vector.lanes))
+
+    def short() -> Val:
+        return f.convert("sitofp", f.add(const_vector(I32, steps), f.convert("trunc", first, I32)), to)
+
+    if isinstance(v.extent, int) and v.extent < _SHORT:
+        return short()
+    with f.if_else(f.compare("lt", first, _SHORT)) as branch:
+        with branch.then():
+            branch.give(short())
+        with branch.otherwise():
+            branch.give(f.convert("sitofp", f.add(const_vector(I64, steps), first), to))
+    return branch.results[0]
 
 
 def _distance(values: Values, n: Operation, position: DagNode, limit: DagNode) -> Val:

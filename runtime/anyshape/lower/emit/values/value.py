@@ -23,7 +23,7 @@ from anyshape.lower.emit.values.failure_report import ReportedElements
 from anyshape.lower.emit.values.levels import Buffer, Levels
 from anyshape.lower.emit.values.memory import Memory
 from anyshape.lower.emit.values.neighbours import Window, from_window
-from anyshape.lower.emit.values.positions import compared_lanes
+from anyshape.lower.emit.values.positions import compared_lanes, float_positions, position_of
 from anyshape.lower.emit.values.quantisation import byte_value, difference
 from anyshape.lower.emit.values.sizes import SizeTable
 from anyshape.lower.ir.dag import (
@@ -42,8 +42,17 @@ from anyshape.lower.ir.dag import (
     is_within_one,
     walk,
 )
-from anyshape.lower.ir.padded import PaddedLoad, is_zero, padded_load
-from anyshape.lower.llvm.gathering import every, every_existing, masks_elements, pick
+from anyshape.lower.ir.padded import PaddedLoad, is_zero, padded_load, zeros_outside
+from anyshape.lower.llvm.gathering import (
+    LanePlaces,
+    every,
+    every_existing,
+    lane_places,
+    masks_elements,
+    pick,
+    pick_existing,
+)
+from anyshape.lower.llvm.target_probe import gathers_masked
 from anyshape.lower.llvm.types import I8, I32, I64, Type, Val, const, const_vector
 from anyshape.lower.llvm.vecmath import exp, log1p
 
@@ -156,6 +165,9 @@ class Values:
         held = self.levels.buffer(n)
         if held is not None:
             return self.from_buffer(held[0], n, copy)
+        counted = None if self.f.target.scalef or not varies else position_of(n)
+        if counted is not None:
+            return float_positions(self, n, counted, copy)
         match n:
             case Constant(number):
                 return elementwise.literal(n.dtype, number)
@@ -178,6 +190,9 @@ class Values:
         padded = padded_load(n)
         if padded is not None:
             return self.padded_value(n, padded, copy)
+        zeroed = zeros_outside(n)
+        if zeroed is not None and self.varies(zeroed):
+            return self.of(zeroed, copy)  # lanes that a mask leaves out are zero
         looked_up = self._looked_up(n, copy)
         if looked_up is None and self.f.target.scalef and self.lanes_of(self.varies(n)) == code_tables.CODES:
             looked_up = self._decoded(n, copy)
@@ -349,21 +364,31 @@ class Values:
     def term(self, x: DagNode | LoopVar | Val) -> Val:
         return x if isinstance(x, Val) else self.levels.indices[x] if isinstance(x, LoopVar) else self.of(x)
 
+    def form_of_lanes(self, address: Affine) -> str:
+        """Describes how the lanes lie: "contiguous", "same" or "strided"."""
+        assert self.vector is not None
+        c = self.sizes.coefficient(address.coefficient(self.vector.variable))
+        if c in (0, 1) and not any(self.varies(n) for n, _ in address.lets):
+            return "contiguous" if c == 1 else "same"
+        return "strided"
+
     def lane_offsets(self, address: Affine, copy: int) -> tuple[str, Val | None]:
         """Describes how the lanes lie: ("contiguous", None), ("same", None) or ("strided", offsets in elements)."""
+        form = self.form_of_lanes(address)
+        return form, self._strided_offsets(address, copy) if form == "strided" else None
+
+    def _strided_offsets(self, address: Affine, copy: int) -> Val:
+        """How many elements each lane is from the address."""
         assert self.vector is not None
         v = self.vector.variable
         c = self.sizes.coefficient(address.coefficient(v))
-        lets = [(self.of(n, copy), k) for n, k in address.lets if self.varies(n)]
-        if not lets and c in (0, 1):
-            return ("contiguous" if c == 1 else "same"), None
-        parts = list(lets)
+        parts = [(self.of(n, copy), k) for n, k in address.lets if self.varies(n)]
         if c == 1:
             steps = list(range(copy * self.vector.lanes, (copy + 1) * self.vector.lanes))
             parts.append((const_vector(I64, steps), 1))
         elif c != 0:
             parts.append((self.position(v, copy), c))
-        return "strided", self.sizes.offset(parts)
+        return self.sizes.offset(parts)
 
     @contextmanager
     def within(self, windows: dict[tuple[Access, int], Window]) -> Iterator[None]:
@@ -436,7 +461,7 @@ class Values:
         window = self.windows.get((access, copy))
         if window is not None:
             return elementwise.load_value(f, access.tensor.dtype, from_window(f, window, pointer, type_))
-        form, offsets = self.lane_offsets(access.address, copy)
+        form = self.form_of_lanes(access.address)
         if form == "same":
             raw = f.splat(self._scalar_load(pointer, element, None), lanes) if bounded is None else None
             if raw is None:
@@ -452,10 +477,53 @@ class Values:
             else:
                 raw = f.load(pointer, type_, at) if mask is None else f.masked_load(pointer, type_, mask, at)
         else:
-            assert offsets is not None
-            picked = mask is None and any(self.varies(n) for n, _ in access.address.lets)
-            raw = pick(f, pointer, type_, offsets) if picked else f.gather(pointer, type_, offsets, mask)
+            raw = self._gathered(access, bounds, copy, pointer, type_, mask)
         return elementwise.load_value(f, access.tensor.dtype, raw)
+
+    def _gathered(
+        self, access: Access, bounds: Sequence[IndexBound], copy: int, pointer: Val, type_: Type, mask: Val | None
+    ) -> Val:
+        """Loads lanes that are anywhere: by an instruction, or by a load for each lane, whose places are computed as far out as they are
+        known."""
+        f = self.f
+        if gathers_masked(f.target):
+            offsets = self._strided_offsets(access.address, copy)
+            picked = mask is None and any(self.varies(n) for n, _ in access.address.lets)
+            return pick(f, pointer, type_, offsets) if picked else f.gather(pointer, type_, offsets, mask)
+        lanes = self._lane_places(access, bounds, copy, type_, mask is not None)
+        return pick_existing(f, pointer, type_, lanes, None if lanes.some is None else self._zero())
+
+    def _lane_places(
+        self, access: Access, bounds: Sequence[IndexBound], copy: int, type_: Type, masked: bool
+    ) -> LanePlaces:
+        assert self.vector is not None
+        lets = tuple((n, c) for n, c in access.address.lets if self.varies(n))
+        step = self.sizes.coefficient(access.address.coefficient(self.vector.variable))
+        in_rows = self.memory.is_padded(access.tensor)
+        number = type_.lanes + 2 * masked
+        keys = [("lane place", lets, step, tuple(bounds), in_rows, type_.bytes, copy, k) for k in range(number)]
+        parts = [part for k in keys if (part := self.levels.find(k)) is not None]
+        if len(parts) < number:
+            with self.levels.at(self.levels.outermost(self._depth_of_lanes(access.address, bounds))):
+                bounded = self.inside(bounds, copy)
+                mask = bounded if in_rows else self.conjunction(self.mask(copy), bounded)
+                mask = None if mask is None else self.f.splat(mask, type_.lanes)
+                lanes = lane_places(self.f, type_, self._strided_offsets(access.address, copy), mask)
+                parts = [p for p in (*lanes.places, lanes.some, lanes.existing) if p is not None]
+                for key, part in zip(keys, parts, strict=True):
+                    self.levels.remember(key, part)
+        places, rest = parts[: type_.lanes], parts[type_.lanes :]
+        return LanePlaces(tuple(places), *(rest or (None, None)))
+
+    def _depth_of_lanes(self, address: Affine, bounds: Sequence[IndexBound]) -> int:
+        """The outermost level at which is known where the lanes of a load are, and which of them exist."""
+        assert self.vector is not None
+        indices = [b.index for b in bounds]
+        nodes = [n for n, _ in address.lets if self.varies(n)] + [n for i in indices for n, _ in i.lets]
+        variables = frozenset((self.vector.variable, *(v for i in indices for v, _ in i.terms)))
+        sizes = [n for i in (address, *indices) for n in i.sizes] + [b.extent for b in bounds]
+        depths = (self.levels.depth_of_variables(variables), self.levels.step_depth(sizes))
+        return max((*depths, *(self.levels.depth(n) for n in nodes)))
 
     def _load_from(self, pointer: Val, type_: Type, place: VectorPlace) -> Val:
         """Loads a vector that may go on in the next row."""
