@@ -1,7 +1,8 @@
 """Reads with pads, recognised among other choices, since the read's own bounds express the same condition.
 
 In: a node. Out: the load in it, if it is the element where every bound of the load holds and elsewhere one value for all elements: a
-constant, or a scalar in memory (a zero point), or 0 where indices are data; a condition as its comparisons, and an integer as an affine form.
+constant, or a scalar in memory (a zero point), or 0 where indices are data; a condition as its comparisons, and an integer as an affine
+form.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Positions along the lanes by numbers of 32 bits: comparisons with what is the same in all lanes, and positions as floats.
 
-In: a comparison of integers of 64 bits, or a variable. Out: lanes, or None where it compares anything else. Numbers of lanes have 32 bits, so
-that a vector of positions takes half as many registers; they are compared with one distance, and nothing is added to them.
+In: a comparison of integers of 64 bits, or a variable. Out: lanes, or None where it compares anything else. Numbers of lanes have 32 bits,
+so that a vector of positions takes half as many registers; they are compared with one distance, and nothing is added to them.
 """
 
 from __future__ import annotations
