@@ -56,7 +56,7 @@ def emit_lanes_first(ctx: KernelContext, scope: Scope, inside: Scope, steps: Cal
     still = moving.index(True) if True in moving else len(outer)
     shares_rows = split and still == 0
     down = inside.variables[0]
-    size = _rows_of_block(ctx, inside)
+    size = _rows_of_block(ctx, vector, inside)
     kept = _PlaneInvariants(ctx, scope, inside)
     if outer or are_lanes_heavy(inside.stores, vector):
         kept.compute()
@@ -75,14 +75,18 @@ def emit_lanes_first(ctx: KernelContext, scope: Scope, inside: Scope, steps: Cal
     nest(ctx, outer[:still], blocks, split=split and not shares_rows)
 
 
-def _rows_of_block(ctx: KernelContext, inside: Scope) -> Val:
-    """How many rows a block has, by whether the second cache holds as many images as they look up in."""
-    f, down = ctx.f, inside.variables[0]
-    loads = [n.access for n in below(inside.stores) if isinstance(n, Load) and n.access.address.lets]
+def _rows_of_block(ctx: KernelContext, vector: LoopVar, inside: Scope) -> Val:
+    """How many rows a block has, by whether the second cache holds as many images as they look up in: what the lanes look up is nearer than
+    the least step of anything else."""
+    f = ctx.f
     images = const(LONG, 0)
-    for t, step in {a.tensor: a.address.coefficient(down) for a in loads}.items():
-        size = ctx.sizes.of(step)
-        images = f.add(images, f.mul(f.smax(size, f.neg(size)), elementwise.memory_type(t.dtype).bytes))
+    for t, address in {n.access.tensor: n.access.address for n in below(inside.stores) if isinstance(n, Load)}.items():
+        if any(vector in let.domain for let, _ in address.lets):
+            others = [c for v, c in address.terms if v is not vector]
+            others += [c for let, c in address.lets if vector not in let.domain]
+            steps = [f.smax(size, f.neg(size)) for size in map(ctx.sizes.of, others)]
+            bytes_ = elementwise.memory_type(t.dtype).bytes
+            images = f.add(images, f.mul(reduce(f.smin, steps), bytes_)) if steps else images
     return f.select(f.compare("gt", f.mul(images, ROWS), f.target.l2_bytes), FEW_ROWS, ROWS)
 
 
