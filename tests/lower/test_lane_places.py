@@ -92,8 +92,21 @@ def scattered(planes: Size, height: Size) -> Group:
 def test_planes_that_the_second_cache_holds_are_one_block(l2_bytes: int) -> None:
     target = replace(host_target(), l2_bytes=l2_bytes)
     check(scattered(B, 7), [{B: b, N: 3, M: 20, K: 21} for b in (1, 8, 9, 40)], target=target)
-    text = lower_group(scattered(B, 7), target).text
-    assert re.search(rf"icmp [su]gt i64 %\w+, {l2_bytes}\b", text)
+
+
+def test_an_image_is_what_the_lanes_may_look_up() -> None:
+    """A plane where a place has a row and a column; the least of a plane and a row of it where the lanes have columns alone."""
+    b = Builder("columns")
+    x, y = b.input([40, 7, M]), b.tensor([40, N, K])
+    p, i, j = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[p, i, j], x[p, clamp(quotient(i * 7, N), 0, 6), clamp(quotient(j * M, K), 0, M - 1)])
+    b.output(y)
+    target = replace(LOADS, l2_bytes=12345)
+    chosen = [
+        next(block for block in _blocks(lower_group(g, target).text) if ", 12345\n" in block).split(", 12345\n")[0]
+        for g in (scattered(40, 7), b.group())
+    ]
+    assert ["llvm.smin.i64" in block for block in chosen] == [False, True]
 
 
 def positions(n: Size) -> Group:

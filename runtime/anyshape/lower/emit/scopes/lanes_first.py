@@ -82,9 +82,9 @@ def _rows_of_block(ctx: KernelContext, vector: LoopVar, inside: Scope) -> Val:
     images = const(LONG, 0)
     for t, address in {n.access.tensor: n.access.address for n in below(inside.stores) if isinstance(n, Load)}.items():
         if any(vector in let.domain for let, _ in address.lets):
-            others = [c for v, c in address.terms if v is not vector]
-            others += [c for let, c in address.lets if vector not in let.domain]
-            steps = [f.smax(size, f.neg(size)) for size in map(ctx.sizes.of, others)]
+            apart = [c for v, c in address.terms if v is not vector]
+            apart += [c for let, c in address.lets if vector not in let.domain]
+            steps = [f.smax(size, f.neg(size)) for size in map(ctx.sizes.of, apart)]
             bytes_ = elementwise.memory_type(t.dtype).bytes
             images = f.add(images, f.mul(reduce(f.smin, steps), bytes_)) if steps else images
     return f.select(f.compare("gt", f.mul(images, ROWS), f.target.l2_bytes), FEW_ROWS, ROWS)
