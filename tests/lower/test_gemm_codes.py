@@ -3,6 +3,7 @@ signs, whatever is turned over, lengths that are no whole words; at the end of m
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -132,10 +133,12 @@ def test_one_operand_has_a_sign() -> None:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("order", ["u8 s8", "s8 u8"])
-def test_constants_take_a_byte_for_each_element(level: str, order: str) -> None:
-    """Kernels widen what words of two elements of 16 bits are made of: one row of data reads half as much memory."""
-    target, codes = host_target().limited(level), ORDERS[order]
-    per, tiles = gemm.per_word(target), gemm.tiles_for(target, I32)
-    panels = codes.prepacked(random_of(codes.b, 1, 64, 32), tiles, target)
-    assert panels.itemsize == per
-    assert panels.size == gemm.prepacked_elements(gemm.panel_steps(codes, target, 64), 32, tiles)
+def test_large_constants_take_a_byte_for_each_element(level: str, order: str) -> None:
+    """Kernels widen what words of two elements of 16 bits are made of, where the second cache does not hold these."""
+    codes, large = ORDERS[order], host_target().limited(level)
+    per, b = gemm.per_word(large), random_of(codes.b, 1, 64, 32)
+    for target, size in ((replace(large, l2_bytes=4095), per), (replace(large, l2_bytes=4096), 4)):
+        tiles = gemm.tiles_for(target, I32)
+        panels = codes.prepacked(b, tiles, target)
+        assert panels.itemsize == size
+        assert panels.size == gemm.prepacked_elements(gemm.panel_steps(codes, target, 64), 32, tiles)

@@ -13,7 +13,7 @@ from anyshape import dims
 from anyshape.dtypes import parse_dtype
 from anyshape.equations import Tensor
 from anyshape.equations.functions import cast, pad, reduce_
-from anyshape.lower import Group, describe
+from anyshape.lower import Group, describe, lower_group
 from anyshape.lower.target import host_target
 from tests.lower.groups import B, Builder, K, M, N
 from tests.lower.native import check
@@ -93,6 +93,19 @@ def describe_bytes(group: Group) -> str:
     text = describe(group)
     assert text.startswith("product") and "i32(x" not in text.split("\n")[1]
     return group.name + text
+
+
+@pytest.mark.parametrize("level", ["avx512f", "avx2", "sse"])
+@pytest.mark.parametrize(("a", "b"), [("u8", "i8"), ("i8", "u8"), ("u8", "u8"), ("i8", "i8")])
+def test_large_constants_are_widened_as_they_are_read(a: str, b: str, level: str) -> None:
+    """Those that the second cache would not hold as words of two elements of 16 bits."""
+    case, target = Case(a, b, "scalar", "none", k=37, m=50).with_constant_b(), host_target().limited(level)
+    assert "narrow_kernels" not in lower_group(case.group, target).text
+    near = replace(target, l2_bytes=37 * 50 * 2 - 1)
+    assert "narrow_kernels" in lower_group(case.group, near).text
+    for sizes in SIZES:
+        arrays = {**case.random_bytes(sizes), **case.group.constants}
+        check(case.group, [sizes], fixed=arrays, target=near, parts=(1, 2))
 
 
 def test_sums_of_constants_are_packed_with_them() -> None:

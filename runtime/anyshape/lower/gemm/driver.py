@@ -65,7 +65,7 @@ def emit_contraction(
 ) -> None:
     """Emit the contraction at the current point of `f`. `scratch` is private to the part. `poll` is emitted once for each stretch of a
     block."""
-    tiles, spec = tiles_for(f.target, spec.element), spec.as_stored(f.target)
+    tiles, spec = tiles_for(f.target, spec.element), spec.of_elements(f.target)
     if isinstance(spec.a, TapRows):
         of_part = f.i64(part), f.i64(nparts)
         if spec.words is None:

@@ -93,7 +93,7 @@ class Pairs:
     def narrow_table(self) -> str:
         return table_name(F32, self.element)
 
-    def stored_b(self, target: Target) -> Type | None:
+    def stored_b(self, target: Target, elements: int) -> Type | None:
         """What a `Prepacked` B is in memory where words are single elements: these are widened as they are read."""
         return self.element if self.per(target) == 1 else None
 

@@ -205,15 +205,11 @@ class ContractionSpec:
         computed = isinstance(self.b, Packed) and self.b.prepare is None and self.rows_done is None
         return computed and isinstance(self.a, Strided) and all(batch.a == 0 for batch in self.batch)
 
-    def as_stored(self, target: Target) -> ContractionSpec:
-        """Returns the specification with what a `Prepacked` B is in memory where words are stored otherwise: without words if these are
-        single elements."""
-        if self.words is None or not isinstance(self.b, Prepacked):
+    def of_elements(self, target: Target) -> ContractionSpec:
+        """Returns the specification of the product without words where these are single elements of a `Prepacked` B: kernels widen them."""
+        if self.words is None or self.words.per(target) > 1 or not isinstance(self.b, Prepacked):
             return self
-        stored = self.words.stored_b(target)
-        if self.words.per(target) > 1:
-            return replace(self, b_stored=stored)
-        return replace(self, words=None, b_stored=stored, a_packer=self.words.packers[0])
+        return replace(self, words=None, b_stored=self.words.stored_b(target, 0), a_packer=self.words.packers[0])
 
     def widens_b(self, target: Target) -> bool:
         """Whether B may be widened for several tiles at once, and so needs scratch."""

@@ -47,8 +47,9 @@ class OperandWords(Protocol):
     def reads_a(self, target: Target) -> bool:
         """Whether rows of A that are whole words may be read in place."""
 
-    def stored_b(self, target: Target) -> Type | None:
-        """What a word of a `Prepacked` B is in memory, if it is widened as it is read: a single element, or narrower ones side by side."""
+    def stored_b(self, target: Target, elements: int) -> Type | None:
+        """What a word of a `Prepacked` B of so many elements is in memory, if it is widened as it is read: a single element, or narrower
+        ones side by side."""
 
     def tiles(self, target: Target) -> TileNames | None:
         """What multiplies by matrix tiles, if the target has these for such words."""

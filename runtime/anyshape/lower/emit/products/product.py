@@ -72,7 +72,7 @@ class _ProductEmission:
             for x in (p.a, p.b)
         )
         if p.words is not None and p.constant is not None:
-            self.b_type = p.words.stored_b(ctx.f.target) or self.b_type
+            self.b_type = p.words.stored_b(ctx.f.target, _number(p.k.extent) * _number(p.n.extent)) or self.b_type
         self.operands = OperandCode(ctx, p)
         self.epilogue = ProductEpilogue(ctx, p, self.tiles.lanes)
 
@@ -304,7 +304,7 @@ class _ProductEmission:
             b_stored=self.b_type,
             together=self.together,
             words=p.words,
-        ).as_stored(ctx.f.target)
+        ).of_elements(ctx.f.target)
 
     @property
     def together(self) -> int:
@@ -328,6 +328,6 @@ class _ProductEmission:
 
 
 def _number(size: Size) -> int:
-    """A size that is known: channels of words fill whole tiles."""
+    """A size that is known: of a constant, or channels of words, which fill whole tiles."""
     assert isinstance(size, int)
     return size
