@@ -146,3 +146,14 @@ def test_floats_are_integers_of_64_bits_whatever_they_are() -> None:
     wide = np.nan_to_num(x.astype(np.float64), nan=0.0)
     want = np.where(wide >= 2.0**63, 2**63 - 1, np.clip(wide, -(2.0**63), 2.0**62).astype(np.int64))
     np.testing.assert_array_equal(got, want)
+
+
+def test_places_that_are_known_no_further_out_are_gathered() -> None:
+    """Each place is used once: a lane that does not exist is not read at all."""
+    b = Builder("table")
+    table, at, y = b.input([M]), b.input([K], "i64"), b.tensor([K], "f32")
+    (i,) = b.eqs.indices("i", y.shape)
+    b.eqs.define(y[i], pad(table, 0)[at[i]])
+    b.output(y)
+    avx2 = processor("x86_64-unknown-linux-gnu", "x86-64-v3", "+avx2,+fma,+f16c")
+    assert "masked.gather" in lower_group(b.group(), avx2).text

@@ -483,10 +483,10 @@ class Values:
     def _gathered(
         self, access: Access, bounds: Sequence[IndexBound], copy: int, pointer: Val, type_: Type, mask: Val | None
     ) -> Val:
-        """Loads lanes that are anywhere: by an instruction, or by a load for each lane, whose places are computed as far out as they are
-        known."""
-        f = self.f
-        if gathers_masked(f.target):
+        """Loads lanes that are anywhere: by an instruction, or by a load for each lane; or if their places are known further out, from
+        there."""
+        f, known = self.f, self.levels.outermost(self._depth_of_lanes(access.address, bounds))
+        if gathers_masked(f.target) or known == self.levels.innermost:
             offsets = self._strided_offsets(access.address, copy)
             picked = mask is None and any(self.varies(n) for n, _ in access.address.lets)
             return pick(f, pointer, type_, offsets) if picked else f.gather(pointer, type_, offsets, mask)
