@@ -65,7 +65,7 @@ Elsewhere, with the commands that print them:
 - a language model with weights in 4 bits, requests together, drafts ([its page](../examples/language_model/README.md)), weights in few bits
   ([quantise.md](quantise.md));
 - bf16 and f16 beside OpenVINO ([precision.md](precision.md#errors)), and networks and the audit on an Intel processor with matrix tiles
-  ([performance-log.md](performance-log.md));
+  and on one without AVX-512 ([performance-log.md](performance-log.md));
 - tables on one node and two ([scale.md](scale.md#throughput)), the server ([serving.md](serving.md)), parts of a model as custom ops of
   onnxruntime ([onnxruntime.md](onnxruntime.md#parts-of-a-model-as-custom-ops)).
 """

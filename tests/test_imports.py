@@ -137,7 +137,7 @@ def binds_llvm(text: str) -> bool:
 
 @pytest.mark.in_every_sample
 def test_one_file_binds_llvm() -> None:
-    """The others have it from there, with a message where it cannot be loaded."""
+    """All other files import it from this one, which says why it cannot be loaded."""
     assert [m for m, p in RUNTIME.items() if binds_llvm(p.read_text())] == ["anyshape.lower.binding"]
     assert binds_llvm("def f():\n    from llvmlite import binding\n")
     assert not binds_llvm("import llvmlite\n")

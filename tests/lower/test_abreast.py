@@ -34,7 +34,7 @@ def nearest_of_same(text: str) -> int:
     return min(b - a for a, b in pairwise(places))
 
 
-def test_copies_of_a_block_take_turns() -> None:
+def test_copies_of_a_block_are_abreast() -> None:
     assert nearest_of_same(text_of(exp, AVX2)) == 1
 
 
@@ -101,7 +101,7 @@ def test_values(target: str, count: int) -> None:
     np.testing.assert_allclose(bent, np.tanh(powers), rtol=1e-5)
 
 
-def test_sums_of_chains_take_turns() -> None:
+def test_sums_of_chains_are_abreast() -> None:
     b = Builder("sums")
     y = b.map(lambda v: tanh(exp(v)), b.input([N, 64]))
     b.output(b.reduce("sum", y, (1,)))

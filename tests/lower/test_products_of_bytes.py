@@ -98,7 +98,7 @@ def describe_bytes(group: Group) -> str:
 @pytest.mark.parametrize("level", ["avx512f", "avx2", "sse"])
 @pytest.mark.parametrize(("a", "b"), [("u8", "i8"), ("i8", "u8"), ("u8", "u8"), ("i8", "i8")])
 def test_large_constants_are_widened_as_they_are_read(a: str, b: str, level: str) -> None:
-    """Those that the second cache would not hold as words of two elements of 16 bits."""
+    """The limit is what the second cache holds as words of two elements of 16 bits."""
     case, target = Case(a, b, "scalar", "none", k=37, m=50).with_constant_b(), host_target().limited(level)
     assert "narrow_kernels" not in lower_group(case.group, target).text
     near = replace(target, l2_bytes=37 * 50 * 2 - 1)

@@ -184,7 +184,7 @@ def test_how_large_values_may_be() -> None:
 @pytest.mark.parametrize("of", ["f32", "i16"])
 @LEVELS
 def test_what_is_quantised_and_dequantised_is_no_byte(level: str, of: str, same: bool) -> None:
-    """With the same zero point the integer is not moved by it, there and back; another zero point is the difference."""
+    """The rounded integer is the result where both have one zero point; else there is a byte, and a difference."""
     b = Builder("fake quantisation")
     x, zero, other = b.input([N, M], of), b.input([], "u8"), b.input([], "u8")
     y = b.tensor([N, M], "f32")
