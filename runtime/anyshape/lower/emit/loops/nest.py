@@ -13,7 +13,7 @@ from anyshape.dims import Size
 from anyshape.lower.emit.loops.empty_loops import Spans
 from anyshape.lower.emit.values.context import KernelContext, Range
 from anyshape.lower.emit.values.levels import Iteration
-from anyshape.lower.emit.values.value import Vector
+from anyshape.lower.emit.values.vector import Vector
 from anyshape.lower.ir.dag import LoopVar
 from anyshape.lower.llvm.types import I32, I64, Val, const
 

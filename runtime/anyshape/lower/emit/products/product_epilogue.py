@@ -13,7 +13,7 @@ from anyshape.lower import gemm
 from anyshape.lower.emit.products.product_operands import bind_row, in_batch
 from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.values.quantisation import store_bytes
-from anyshape.lower.emit.values.value import Vector
+from anyshape.lower.emit.values.vector import Vector
 from anyshape.lower.ir.dag import DagNode, Load, LoopIndex, LoopVar
 from anyshape.lower.ir.stores import below
 from anyshape.lower.llvm.builder import FunctionBuilder

@@ -18,7 +18,7 @@ from anyshape.lower.analyse.windows import Windows
 from anyshape.lower.emit.loops.nest import nest
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
-from anyshape.lower.emit.values.value import Vector, VectorPlace
+from anyshape.lower.emit.values.vector import Vector, VectorPlace
 from anyshape.lower.emit.windowed.copies import fill
 from anyshape.lower.emit.windowed.tap_positions import all_inside, are_few, at_taps, tap_bounds
 from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, walk

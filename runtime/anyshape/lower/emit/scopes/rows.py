@@ -24,6 +24,7 @@ from anyshape.lower.emit.scopes.row_blocks import emit_in_blocks, runs_in_blocks
 from anyshape.lower.emit.scopes.rows_together import emit_together, runs_together
 from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.values.levels import Buffer
+from anyshape.lower.emit.values.lookups import looked_up_byte
 from anyshape.lower.ir.dag import DagNode, Load, LoopVar
 from anyshape.lower.ir.stores import below
 from anyshape.lower.llvm.types import I64, const
@@ -208,7 +209,7 @@ def _vertical_tiers(ctx: KernelContext, scope: Scope) -> tuple[int, ...]:
     count = max((len(s.reductions) + sum(len(x.reductions) for x in s.inside) for s in loops), default=0)
     if count == 0:
         bodies = [n for s in loops for n in bodies_of(s)]
-        if bodies and ctx.f.target.picks_of_sixteen and all(ctx.values.looked_up_byte(n, 4) for n in bodies):
+        if bodies and ctx.f.target.picks_of_sixteen and all(looked_up_byte(ctx.values, n, 4) for n in bodies):
             return (4, 1)  # vectors of bytes
         heavy = max((cost(n, inner) for s in loops for n in bodies_of(s)), default=1)
         return (2,) if heavy >= 40 else (4, 1) if heavy <= LIGHT else (4,)

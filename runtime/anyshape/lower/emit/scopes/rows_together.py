@@ -15,7 +15,7 @@ from anyshape.lower.emit.loops.inner_loop import accumulate, emit_loop
 from anyshape.lower.emit.loops.nest import Accumulators, nest, nest_carrying
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext, Range
-from anyshape.lower.emit.values.value import Vector
+from anyshape.lower.emit.values.vector import Vector
 from anyshape.lower.ir.dag import Load, LoopIndex, LoopVar, Reduction, walk
 from anyshape.lower.ir.inline_values import neutral
 from anyshape.lower.llvm.builder import FunctionBuilder

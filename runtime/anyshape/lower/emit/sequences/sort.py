@@ -19,7 +19,7 @@ from anyshape.equations import Sorting
 from anyshape.lower.emit.loops.nest import nest
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
-from anyshape.lower.emit.values.value import Vector
+from anyshape.lower.emit.values.vector import Vector
 from anyshape.lower.ir.stores import Ordered
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.types import I1, I32, I64, Type, Val, ValLike, const, const_vector

@@ -17,7 +17,7 @@ from anyshape.lower.emit.loops.empty_loops import Spans
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.bounds import check_block, remember_checked
 from anyshape.lower.emit.values.context import KernelContext, Range
-from anyshape.lower.emit.values.value import Vector
+from anyshape.lower.emit.values.vector import Vector
 from anyshape.lower.ir.dag import Access, Load, LoopVar, walk
 from anyshape.lower.ir.stores import Ordered
 from anyshape.lower.llvm.types import Val

@@ -10,7 +10,10 @@ byte_tables     functions of one byte, computed for all 256 of them before all l
 code_tables     functions of codes of four bits, as permutations of a table of 16
 neighbours      vectors that have all that the lanes of a load read
 failure_report  failure reports as code
+lookups         values that are looked up in either
+vector          what runs along the lanes: a variable, copies, their masks
 bounds          bounds of accesses: masks of lanes, and checks
-value           values of nodes: evaluation, addresses, loads and stores
+loads           loads of scalars and of lanes, wherever these lie
+value           values of nodes: evaluation, addresses, stores
 context         what one function of a kernel works on, and its share of the work
 """

@@ -24,6 +24,7 @@ import numpy as np
 from anyshape.dtypes import F32 as SINGLE
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.magnitudes import is_short_integer, largest
+from anyshape.lower.emit.values.lookups import from_byte_table, looked_up_byte
 from anyshape.lower.ir.dag import Access, Constant, DagNode, Load, Operation
 from anyshape.lower.llvm.abreast import abreast
 from anyshape.lower.llvm.builder import FunctionBuilder
@@ -119,7 +120,7 @@ def store_bytes(values: Values, access: Access, n: DagNode, copies: range) -> bo
         return False
     if access.address.coefficient(vector.variable) != 1 or not converts_to_nearest(values.f, vector.lanes):
         return False
-    function = values.looked_up_byte(n, len(copies))
+    function = looked_up_byte(values, n, len(copies))
     byte = n if function is None else function.of
     form = quantised_byte(byte)
     if form is not None and all(values.levels.find((m, 0)) is None for m in (n, byte)):
@@ -129,7 +130,7 @@ def store_bytes(values: Values, access: Access, n: DagNode, copies: range) -> bo
     else:
         return False
     if function is not None:
-        raw = values.from_byte_table(n, function, raw)
+        raw = from_byte_table(values, n, function, raw)
     values.f.store(raw, values.pointer(access.tensor, access.address), copies[0] * vector.lanes)
     return True
 

@@ -1,4 +1,4 @@
-"""Values of nodes: evaluation with memo and hoisting, addresses, loads and stores.
+"""Values of nodes: evaluation with memo and hoisting, addresses and stores.
 
 In: nodes, the open levels, and the vector (which variable runs along the lanes, how many copies, their masks). Out:
 instructions at the outermost level that has all they need. A copy is one vector of an unrolled block; what does not vary
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from anyshape import dims
@@ -17,15 +16,18 @@ from anyshape.dims import Size
 from anyshape.dtypes import BOOL
 from anyshape.dtypes import I64 as INT64
 from anyshape.equations import Tensor
-from anyshape.lower.emit.values import byte_tables, code_tables, elementwise
+from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.bounds import check_access, lanes_inside
 from anyshape.lower.emit.values.failure_report import ReportedElements
 from anyshape.lower.emit.values.levels import Buffer, Levels
+from anyshape.lower.emit.values.loads import load, load_word
+from anyshape.lower.emit.values.lookups import from_table
 from anyshape.lower.emit.values.memory import Memory
-from anyshape.lower.emit.values.neighbours import Window, from_window
+from anyshape.lower.emit.values.neighbours import Window
 from anyshape.lower.emit.values.positions import compared_lanes, float_positions, position_of
 from anyshape.lower.emit.values.quantisation import byte_value, difference
 from anyshape.lower.emit.values.sizes import SizeTable
+from anyshape.lower.emit.values.vector import Vector
 from anyshape.lower.ir.dag import (
     Access,
     Affine,
@@ -43,47 +45,8 @@ from anyshape.lower.ir.dag import (
     walk,
 )
 from anyshape.lower.ir.padded import PaddedLoad, is_zero, padded_load, zeros_outside
-from anyshape.lower.llvm.gathering import (
-    LanePlaces,
-    every,
-    every_existing,
-    lane_places,
-    masks_elements,
-    pick,
-    pick_existing,
-)
-from anyshape.lower.llvm.target_probe import gathers_masked
-from anyshape.lower.llvm.types import I8, I32, I64, Type, Val, const, const_vector
+from anyshape.lower.llvm.types import I64, Val, const, const_vector
 from anyshape.lower.llvm.vecmath import exp, log1p
-
-CLOSE = (2,)
-"""Steps of elements that are shuffled out of whole vectors: at step 2 half of what two loads bring is used, at larger steps as many lines
-are read as by a gather."""
-
-
-@dataclass(frozen=True, slots=True)
-class VectorPlace:
-    """The place of a vector in rows that have more elements than there are positions: its first lane is `start` elements behind the base of
-    all vectors, and the lanes of `following`, which are in the next row (None: none is), `gap` elements further on."""
-
-    start: Val
-    gap: Val
-    following: Val | None
-
-
-@dataclass(frozen=True, slots=True)
-class Vector:
-    """Lane l of copy u is position base + u * lanes + l of `variable`; `masks` tell which lanes exist (None: all). `places`: those of the
-    copies instead, for reads alone."""
-
-    variable: LoopVar
-    lanes: int
-    masks: tuple[Val | None, ...]
-    places: tuple[VectorPlace, ...] = ()
-
-    @property
-    def copies(self) -> int:
-        return len(self.masks)
 
 
 class Values:
@@ -178,7 +141,7 @@ class Values:
             case LoopIndex(variable):
                 return elementwise.convert(self.f, self.position(variable, copy), INT64, n.dtype)
             case Load(access):
-                return self.load(access, copy, varies)
+                return load(self, access, copy, varies)
             case Operation():
                 return self._operation(n, copy)
             case Reduction():
@@ -186,16 +149,14 @@ class Values:
 
     def _operation(self, n: Operation, copy: int) -> Val:
         if n.name == "word" and isinstance(n.args[0], Load):
-            return self.word(n.args[0].access, copy)
+            return load_word(self, n.args[0].access, copy)
         padded = padded_load(n)
         if padded is not None:
             return self.padded_value(n, padded, copy)
         zeroed = zeros_outside(n)
         if zeroed is not None and self.varies(zeroed):
             return self.of(zeroed, copy)  # lanes that a mask leaves out are zero
-        looked_up = self._looked_up(n, copy)
-        if looked_up is None and self.f.target.scalef and self.lanes_of(self.varies(n)) == code_tables.CODES:
-            looked_up = self._decoded(n, copy)
+        looked_up = from_table(self, n, copy)
         if looked_up is not None:
             return looked_up
         lanes = compared_lanes(self, n, copy) if self.varies(n) else None
@@ -224,43 +185,6 @@ class Values:
         if lanes:
             value, other = self.f.splat(value, lanes), self.f.splat(other, lanes)
         return self.f.select(inside, value, other)
-
-    def looked_up_byte(self, n: DagNode, vectors: int) -> byte_tables.ByteFunction | None:
-        """The function of a byte by which so many vectors of a value are looked up together in a table; None if it is computed
-        otherwise."""
-        target = self.f.target
-        if not (target.permutes_bytes or target.picks_of_sixteen) or not isinstance(n, Operation):
-            return None
-        function = byte_tables.byte_function(n)
-        if function is None or not byte_tables.is_worth(function, n, target, vectors):
-            return None
-        return None if any(self.levels.depth(m) > 0 for m in function.fixed) else function
-
-    def _looked_up(self, n: Operation, copy: int) -> Val | None:
-        """The value from a table of all bytes, if it is a function of one."""
-        function = self.looked_up_byte(n, 1)
-        return None if function is None else self.from_byte_table(n, function, self.of(function.of, copy))
-
-    def from_byte_table(self, n: DagNode, function: byte_tables.ByteFunction, code: Val) -> Val:
-        """The value for a byte or several, from a table that is filled ahead of all loops."""
-        keys = [("byte table", n, k) for k in range(byte_tables.parts(self.f.target))]
-        table = [part for k in keys if (part := self.levels.find(k)) is not None]
-        if not table:
-            with self.levels.at(0):
-                parts = byte_tables.fill(self.f, function, self.of)
-                table = [self.levels.remember(k, part) for k, part in zip(keys, parts, strict=True)]
-        return byte_tables.look_up(self.f, table, code)
-
-    def _decoded(self, n: Operation, copy: int) -> Val | None:
-        """The value from a table of 16, if it is a function of a code of four bits that varies along the lanes."""
-        function = code_tables.code_function(n)
-        if function is None or not self.varies(function.of):
-            return None
-        table = self.levels.find(("codes", n))
-        if table is None:
-            with self.levels.at(0):
-                table = self.levels.remember(("codes", n), code_tables.fill(self.f, function))
-        return code_tables.look_up(self.f, table, self.of(function.of, copy))
 
     def _by_reduction(self, n: Operation) -> bool:
         """Whether the divisor comes from a reduction further out. Policy: such a division is a product with the reciprocal.
@@ -375,9 +299,9 @@ class Values:
     def lane_offsets(self, address: Affine, copy: int) -> tuple[str, Val | None]:
         """Describes how the lanes lie: ("contiguous", None), ("same", None) or ("strided", offsets in elements)."""
         form = self.form_of_lanes(address)
-        return form, self._strided_offsets(address, copy) if form == "strided" else None
+        return form, self.strided_offsets(address, copy) if form == "strided" else None
 
-    def _strided_offsets(self, address: Affine, copy: int) -> Val:
+    def strided_offsets(self, address: Affine, copy: int) -> Val:
         """How many elements each lane is from the address."""
         assert self.vector is not None
         v = self.vector.variable
@@ -429,150 +353,6 @@ class Values:
 
     # memory
 
-    def load(self, access: Access, copy: int, varies: bool) -> Val:
-        f = self.f
-        self.check(access, copy)
-        element = elementwise.memory_type(access.tensor.dtype)
-        pointer = self.pointer(access.tensor, access.address)
-        bounds = [b for b in access.bounds if b not in self.holding] if varies else access.bounds
-        bounded = self.inside(bounds, copy)
-        if not varies:
-            if not access.domain:
-                bounded = self.conjunction(bounded, self._not_empty(access.tensor))
-            return elementwise.load_value(f, access.tensor.dtype, self._scalar_load(pointer, element, bounded))
-        assert self.vector is not None
-        lanes = self.vector.lanes
-        type_ = element.vector(lanes)
-        mask = bounded if self.memory.is_padded(access.tensor) else self.conjunction(self.mask(copy), bounded)
-        if mask is not None and not mask.type.lanes:
-            mask = f.splat(mask, lanes)
-        step = self.sizes.coefficient(access.address.coefficient(self.vector.variable))
-        if (
-            isinstance(step, int)
-            and step in CLOSE
-            and (mask is None or masks_elements(f, type_))
-            and not any(self.varies(n) for n, _ in access.address.lets)
-        ):
-            first = f.gep(pointer, f.mul(self.levels.indices[self.vector.variable], step), element)
-            at = copy * lanes * step
-            if mask is None:
-                return elementwise.load_value(f, access.tensor.dtype, every(f, first, type_, step, at))
-            return elementwise.load_value(f, access.tensor.dtype, every_existing(f, first, type_, step, mask, at))
-        window = self.windows.get((access, copy))
-        if window is not None:
-            return elementwise.load_value(f, access.tensor.dtype, from_window(f, window, pointer, type_))
-        form = self.form_of_lanes(access.address)
-        if form == "same":
-            raw = f.splat(self._scalar_load(pointer, element, None), lanes) if bounded is None else None
-            if raw is None:
-                raw = f.gather(pointer, type_, f.splat(0, lanes, I64), mask)
-        elif form == "contiguous":
-            at = copy * lanes
-            if (
-                bounded is not None and not bounded.type.lanes
-            ):  # a masked load far from any memory takes as long as a fault
-                pointer = f.select(bounded, pointer, self.memory.base(access.tensor))
-            if self.vector.places and mask is None:
-                raw = self._load_from(pointer, type_, self.vector.places[copy])
-            else:
-                raw = f.load(pointer, type_, at) if mask is None else f.masked_load(pointer, type_, mask, at)
-        else:
-            raw = self._gathered(access, bounds, copy, pointer, type_, mask)
-        return elementwise.load_value(f, access.tensor.dtype, raw)
-
-    def _gathered(
-        self, access: Access, bounds: Sequence[IndexBound], copy: int, pointer: Val, type_: Type, mask: Val | None
-    ) -> Val:
-        """Loads lanes that are anywhere: by an instruction, or by a load for each lane; or if their places are known further out, from
-        there."""
-        f, known = self.f, self.levels.outermost(self._depth_of_lanes(access.address, bounds))
-        if gathers_masked(f.target) or known == self.levels.innermost:
-            offsets = self._strided_offsets(access.address, copy)
-            picked = mask is None and any(self.varies(n) for n, _ in access.address.lets)
-            return pick(f, pointer, type_, offsets) if picked else f.gather(pointer, type_, offsets, mask)
-        lanes = self._lane_places(access, bounds, copy, type_, mask is not None)
-        return pick_existing(f, pointer, type_, lanes, None if lanes.some is None else self._zero())
-
-    def _lane_places(
-        self, access: Access, bounds: Sequence[IndexBound], copy: int, type_: Type, masked: bool
-    ) -> LanePlaces:
-        assert self.vector is not None
-        lets = tuple((n, c) for n, c in access.address.lets if self.varies(n))
-        step = self.sizes.coefficient(access.address.coefficient(self.vector.variable))
-        in_rows = self.memory.is_padded(access.tensor)
-        number = type_.lanes + 2 * masked
-        keys = [("lane place", lets, step, tuple(bounds), in_rows, type_.bytes, copy, k) for k in range(number)]
-        parts = [part for k in keys if (part := self.levels.find(k)) is not None]
-        if len(parts) < number:
-            with self.levels.at(self.levels.outermost(self._depth_of_lanes(access.address, bounds))):
-                bounded = self.inside(bounds, copy)
-                mask = bounded if in_rows else self.conjunction(self.mask(copy), bounded)
-                mask = None if mask is None else self.f.splat(mask, type_.lanes)
-                lanes = lane_places(self.f, type_, self._strided_offsets(access.address, copy), mask)
-                parts = [p for p in (*lanes.places, lanes.some, lanes.existing) if p is not None]
-                for key, part in zip(keys, parts, strict=True):
-                    self.levels.remember(key, part)
-        places, rest = parts[: type_.lanes], parts[type_.lanes :]
-        return LanePlaces(tuple(places), *(rest or (None, None)))
-
-    def _depth_of_lanes(self, address: Affine, bounds: Sequence[IndexBound]) -> int:
-        """The outermost level at which is known where the lanes of a load are, and which of them exist."""
-        assert self.vector is not None
-        indices = [b.index for b in bounds]
-        nodes = [n for n, _ in address.lets if self.varies(n)] + [n for i in indices for n, _ in i.lets]
-        variables = frozenset((self.vector.variable, *(v for i in indices for v, _ in i.terms)))
-        sizes = [n for i in (address, *indices) for n in i.sizes] + [b.extent for b in bounds]
-        depths = (self.levels.depth_of_variables(variables), self.levels.step_depth(sizes))
-        return max((*depths, *(self.levels.depth(n) for n in nodes)))
-
-    def _load_from(self, pointer: Val, type_: Type, place: VectorPlace) -> Val:
-        """Loads a vector that may go on in the next row."""
-        f = self.f
-        raw = f.load(pointer, type_, place.start)
-        if place.following is None:
-            return raw
-        return f.select(place.following, f.load(f.gep(pointer, place.gap, type_), type_, place.start), raw)
-
-    def word(self, access: Access, copy: int) -> Val:
-        """Loads four adjacent bytes, of which a plain access is the first, as an integer of 32 bits."""
-        f, vector = self.f, self.vector
-        pointer = self.pointer(access.tensor, access.address)
-        if vector is None or vector.variable not in access.domain:
-            ok = None if access.domain else self._not_empty(access.tensor)
-            return self._scalar_load(pointer, I32, ok, align=1)
-        step, mask, type_ = access.address.coefficient(vector.variable), self.mask(copy), I32.vector(vector.lanes)
-        if step == I32.bytes:
-            first = f.gep(pointer, f.mul(self.levels.indices[vector.variable], I32.bytes), I8)
-            at = copy * vector.lanes
-            return f.load(first, type_, at, 1) if mask is None else f.masked_load(first, type_, mask, at, 1)
-        word = const(type_, 0)
-        for at in range(I32.bytes):
-            address = Affine(access.address.terms, access.address.offset + at)
-            byte = self.load(Access(access.tensor, address), copy, varies=True)
-            word = f.or_(word, f.shl(f.convert("zext", byte, I32), 8 * at))
-        return word
-
-    def _not_empty(self, t: Tensor) -> Val | None:
-        """Whether a tensor has elements, for a load ahead of loops that may have no iterations; None if it surely has some."""
-        ok: Val | None = None
-        for n in t.shape:
-            if dims.ge(n, 1) is not True:
-                ok = self.conjunction(ok, self.f.compare("gt", self.sizes.of(n), 0))
-        return ok
-
-    def _scalar_load(self, pointer: Val, element: Any, ok: Val | None, align: int = 0) -> Val:
-        """Loads a scalar. Where `ok` is false the memory is not touched: the address becomes that of a zeroed stack slot."""
-        return self.f.load(pointer if ok is None else self.f.select(ok, pointer, self._zero()), element, align=align)
-
-    def _zero(self) -> Val:
-        """The address of an element of zero bits, which is written once."""
-        slot = self.levels.find("zero")
-        if slot is None:
-            with self.levels.at(0):
-                slot = self.levels.remember("zero", self.f.alloca(I64, 1))
-                self.f.store(const(I64, 0), slot)
-        return slot
-
     def store(self, access: Access, value: Val, copy: int) -> None:
         f = self.f
         self.check(access, copy)
@@ -611,7 +391,7 @@ class Values:
     def _unmasked(self, access: Access, n: DagNode, copy: int, exact: bool) -> Val:
         varies = self.varies(n)
         if exact or not varies or self.sizes.coefficient(access.address.coefficient(self._lane_variable())) != 1:
-            return self.load(access, copy, varies)
+            return load(self, access, copy, varies)
         pointer = self.pointer(access.tensor, access.address)
         lanes = self.lanes_of(True)
         type_ = elementwise.memory_type(n.dtype).vector(lanes)

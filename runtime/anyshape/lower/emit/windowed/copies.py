@@ -12,7 +12,7 @@ from anyshape.lower.analyse.windows import RowEnd, Staged
 from anyshape.lower.emit.loops.nest import Accumulators, nest_carrying
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext, Range
-from anyshape.lower.emit.values.value import Vector
+from anyshape.lower.emit.values.vector import Vector
 from anyshape.lower.ir.dag import Access, DagNode, IndexBound, Load, LoopVar
 from anyshape.lower.ir.padded import is_zero
 from anyshape.lower.llvm.interleaving import separated

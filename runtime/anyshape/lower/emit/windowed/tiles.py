@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from anyshape.lower.emit.loops.nest import nest
 from anyshape.lower.emit.values.context import KernelContext
-from anyshape.lower.emit.values.value import Vector
+from anyshape.lower.emit.values.vector import Vector
 from anyshape.lower.emit.windowed.windows import over_planes
 from anyshape.lower.ir.dag import LoopVar
 from anyshape.lower.llvm.interleaving import interleaved
