@@ -130,7 +130,7 @@ class Target:
         return self.scalef or self.triple.startswith("riscv64")
 
     @property
-    def runs_chains_abreast(self) -> bool:
+    def interleaves_chains(self) -> bool:
         """Whether long chains of instructions for several vectors take less time with an instruction of each in turn. AVX2's are half as
         long again as AVX-512's, which has scales, masks and more registers."""
         return self.triple.startswith("x86_64") and not self.scalef

@@ -20,8 +20,8 @@ from ..llvm.types import I64, VOID, Type, Val, const
 from .kernel_arguments import KERNEL_ARGUMENTS, multiply_add, widened
 from .tiles import Tiles
 
-_ABREAST = 4
-"""Rows of B that are read side by side for one row of A, and steps of k for several: one row waits for memory, several for their sums."""
+_UNROLLED = 4
+"""Rows of B that an iteration reads for one row of A, and steps of k for several: one row waits for memory, several for their sums."""
 
 
 _SHORT = 4
@@ -106,7 +106,7 @@ def emit_strip(module: Module, tiles: Tiles, name: str, rows: int, of: StripOper
             element=element, lanes=lanes, rows=rows, c=c, c_step=c_step, whole=whole, ragged=ragged, mask=mask
         )
         steps = k if per == 1 else f.binary("udiv", k, const(I64, per))
-        most = _ABREAST if rows > 1 else max(_ABREAST // per, 1)
+        most = _UNROLLED if rows > 1 else max(_UNROLLED // per, 1)
         together = f.binary("and", steps, const(I64, -most))
 
         def step(index: Val, exist: int = per) -> _StripStep:
@@ -119,9 +119,9 @@ def emit_strip(module: Module, tiles: Tiles, name: str, rows: int, of: StripOper
 
         def add_all() -> None:
             _clear(f, strip)
-            for start, stop, abreast in ((const(I64, 0), together, most), (together, steps, 1)):
-                with f.for_range(start, stop, abreast) as loop:
-                    _add_steps(f, strip, [step(f.add(loop.index, i)) for i in range(abreast)], of)
+            for start, stop, unrolled in ((const(I64, 0), together, most), (together, steps, 1)):
+                with f.for_range(start, stop, unrolled) as loop:
+                    _add_steps(f, strip, [step(f.add(loop.index, i)) for i in range(unrolled)], of)
             for exist in range(1, per):
                 with f.if_(f.compare("eq", f.sub(k, f.mul(steps, per)), exist)):
                     _add_steps(f, strip, [step(steps, exist)], of)

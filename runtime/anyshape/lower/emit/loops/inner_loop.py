@@ -24,7 +24,7 @@ from anyshape.lower.emit.values.quantisation import store_bytes
 from anyshape.lower.gemm import add_dot
 from anyshape.lower.ir.dag import Access, Affine, DagNode, Load, LoopVar, Operation, Reduction, affine, row_major, walk
 from anyshape.lower.ir.inline_values import neutral
-from anyshape.lower.llvm.abreast import abreast
+from anyshape.lower.llvm.interleaved_chains import interleave_chains
 from anyshape.lower.llvm.target_probe import prefetches_streams
 from anyshape.lower.llvm.types import I1, I32, I64, Type, Val, const
 from anyshape.lower.schedule.tree import Loop, bodies_of
@@ -219,7 +219,7 @@ def _iteration(
     _fetch_streams(ctx, step)
     for inner in step.inside:
         emit_loop(ctx, inner)
-    _compute_abreast(ctx, step, keeps)
+    _compute_interleaved(ctx, step, keeps)
     for n, buffer in keeps:
         for copy in values.copies_of(n):
             values.to_buffer(buffer, n, copy)
@@ -236,18 +236,18 @@ def _iteration(
     return out
 
 
-def _compute_abreast(ctx: KernelContext, step: Loop, keeps: Keeps) -> None:
-    """Computes the copies of what is kept, added up and stored an instruction of each in turn. Values that are tested, or that become
+def _compute_interleaved(ctx: KernelContext, step: Loop, keeps: Keeps) -> None:
+    """Computes the copies of what is kept, added up and stored, interleaved. Values that are tested, or that become
     bytes, are left to their stores."""
     values = ctx.values
-    if not ctx.f.target.runs_chains_abreast or len(values.copies) == 1:
+    if not ctx.f.target.interleaves_chains or len(values.copies) == 1:
         return
     roots = [n for n, _ in keeps]
     roots += [r.body for r in step.reductions if _is_added_as_it_is(ctx, r)]
     roots += [s.value for s in step.stores if s.value.dtype.is_float and s.value.dtype.bits >= 16]
     if not any(_tested_by_vector(ctx, n) for n in roots):
         for n in filter(values.varies, roots):
-            abreast(ctx.f, [partial(values.of, n, copy) for copy in values.copies])
+            interleave_chains(ctx.f, [partial(values.of, n, copy) for copy in values.copies])
 
 
 def _is_added_as_it_is(ctx: KernelContext, r: Reduction) -> bool:

@@ -40,12 +40,12 @@ def nest(
     spans: Spans | None = None,
     overlaps: bool = False,
     own: Ranges | None = None,
-    abreast: int = 1,
+    width_factor: int = 1,
 ) -> None:
     """Loops over the variables, outermost first, around a body that accumulates nothing. `split`: the outermost one is shared out, or,
     where it has fewer iterations than there are parts, the next one; `own`: what this part runs of some of them; `overlaps`: elements may
-    be computed twice, so that a row of at least one vector ends with one that overlaps the one before it. `abreast`: how many vectors of a
-    block without masks are one of so many times the lanes."""
+    be computed twice, so that a row of at least one vector ends with one that overlaps the one before it. `width_factor`: how many
+    times as many lanes the vectors of a block without masks have, which are so many fewer."""
     run = _carrying_nothing(body)
     nest_carrying(
         ctx,
@@ -58,7 +58,7 @@ def nest(
         spans=spans,
         overlaps=overlaps,
         own=own,
-        abreast=abreast,
+        width_factor=width_factor,
     )
 
 
@@ -74,7 +74,7 @@ def nest_carrying(
     spans: Spans | None = None,
     overlaps: bool = False,
     own: Ranges | None = None,
-    abreast: int = 1,
+    width_factor: int = 1,
 ) -> Accumulators:
     """Loops over the variables around a body with accumulators, which are carried through all of the loops."""
     shares = _shares(ctx, variables, vector, tiers, spans) if split else own or {}
@@ -85,7 +85,7 @@ def nest_carrying(
         v, levels = variables[0], ctx.levels
         range_ = shares.get(v) or ((const(I64, 0), ctx.sizes.of(v.extent)) if spans is None else spans.of(v))
         if v is vector:
-            return _blocks_and_rest(ctx, v, tiers, range_, sums, body, overlaps, abreast)
+            return _blocks_and_rest(ctx, v, tiers, range_, sums, body, overlaps, width_factor)
         few = 0 if v in shares or len(variables) > 1 else _written_out(ctx, range_)
         if few:
             for index in range(few):
@@ -174,10 +174,10 @@ def _blocks_and_rest(
     sums: Accumulators,
     body: CarryingBody,
     overlaps: bool = False,
-    abreast: int = 1,
+    width_factor: int = 1,
 ) -> Accumulators:
     if overlaps and not sums:
-        range_, tiers = (_overlapping(ctx, v, tiers, range_, body, abreast), range_[1]), ()
+        range_, tiers = (_overlapping(ctx, v, tiers, range_, body, width_factor), range_[1]), ()
     f, levels, lanes = ctx.f, ctx.levels, ctx.lanes
     first, last = range_
     at_once = tiers[-1] if len(tiers) > 1 and not sums and f.target.masks else 1
@@ -189,7 +189,7 @@ def _blocks_and_rest(
     for copies, stop in zip(tiers, stops, strict=True):
         part = [s[:copies] for s in sums]
         with levels.loop(first, stop, copies * lanes, flat(part), certain=certain) as iteration:
-            vector = _unmasked(v, lanes, copies, abreast)
+            vector = _unmasked(v, lanes, copies, width_factor)
             iteration.next(flat(_block(ctx, vector, iteration.index, shaped(iteration.carried, part), body)))
         sums = _replaced(sums, shaped(iteration.results, part))
         first = stop
@@ -209,14 +209,14 @@ def _blocks_and_rest(
     return _replaced(sums, shaped(iteration.results, part))
 
 
-def _unmasked(v: LoopVar, lanes: int, copies: int, abreast: int) -> Vector:
+def _unmasked(v: LoopVar, lanes: int, copies: int, width_factor: int) -> Vector:
     """A block of so many vectors, or of fewer and wider ones."""
-    wider = abreast if copies % abreast == 0 else 1
+    wider = width_factor if copies % width_factor == 0 else 1
     return Vector(v, lanes * wider, (None,) * (copies // wider))
 
 
 def _overlapping(
-    ctx: KernelContext, v: LoopVar, tiers: Sequence[int], range_: Range, body: CarryingBody, abreast: int = 1
+    ctx: KernelContext, v: LoopVar, tiers: Sequence[int], range_: Range, body: CarryingBody, width_factor: int = 1
 ) -> Val:
     """Emits blocks of vectors without masks, then single ones, of which the last ends where the range does and overlaps the one before it;
     returns where what is left begins: the end, or the beginning of a range of less than a vector."""
@@ -231,7 +231,7 @@ def _overlapping(
     for copies, stop in zip([*blocks, 1], [*stops, end], strict=True):
         with levels.loop(first, stop, copies * lanes, [], certain=certain) as iteration:
             index = iteration.index if copies > 1 else f.smin(iteration.index, final)
-            _block(ctx, _unmasked(v, lanes, copies, abreast), index, [], body)
+            _block(ctx, _unmasked(v, lanes, copies, width_factor), index, [], body)
         first = stop
     return end
 

@@ -1,4 +1,4 @@
-"""How many elements a vector of a map takes, where all that is computed along the lanes is narrower than an f32.
+"""Vectors of more lanes than a vector of f32 has, for maps that compute nothing as wide as an f32 along them.
 
 In: the loops of a scope. Out: a factor. A kernel's vectors have as many elements as there are f32 in one, since lanes of all operands have
 to be alike; a block of four such vectors of bytes is one vector of bytes, where nothing in the block is wider. What is left at the
@@ -22,8 +22,8 @@ _OF_HALVES = frozenset(("abs", "neg", "select"))
 """Operations on floats of 16 bits that are not computed in f32."""
 
 
-def elements_abreast(ctx: KernelContext, scope: Scope) -> int:
-    """How many vectors of as many elements as there are f32 in one are one vector: 1, 2 or 4."""
+def width_factor(ctx: KernelContext, scope: Scope) -> int:
+    """How many times as many lanes as a vector of f32 has fit into a vector: 1, 2 or 4."""
     vector, loops = scope.vector, [*loops_of(scope)]
     if vector is None or scope.fills or any(isinstance(step, Scope) for step in scope.steps):
         return 1

@@ -19,7 +19,7 @@ from anyshape.lower.emit.loops.nest import nest
 from anyshape.lower.emit.scopes.choices import chosen_store, emit_choices
 from anyshape.lower.emit.scopes.interior import emit_interior, is_most_of_rows
 from anyshape.lower.emit.scopes.lanes_first import emit_lanes_first
-from anyshape.lower.emit.scopes.narrow_elements import elements_abreast
+from anyshape.lower.emit.scopes.narrow_elements import width_factor
 from anyshape.lower.emit.scopes.row_blocks import emit_in_blocks, runs_in_blocks
 from anyshape.lower.emit.scopes.rows_together import emit_together, runs_together
 from anyshape.lower.emit.values.context import KernelContext
@@ -103,9 +103,16 @@ def emit_scope(ctx: KernelContext, scope: Scope, split: bool = False, fills: Fil
         return
     single = _perhaps_single(ctx, scope)
     if single is None:
-        again, abreast = may_compute_twice(scope), elements_abreast(ctx, scope)
+        again, factor = may_compute_twice(scope), width_factor(ctx, scope)
         nest(
-            ctx, scope.variables, steps, vector=scope.vector, tiers=tiers, split=split, overlaps=again, abreast=abreast
+            ctx,
+            scope.variables,
+            steps,
+            vector=scope.vector,
+            tiers=tiers,
+            split=split,
+            overlaps=again,
+            width_factor=factor,
         )
         return
     one = f.compare("eq", ctx.sizes.of(single.extent), 1)

@@ -26,8 +26,8 @@ from anyshape.equations import Tensor
 from anyshape.lower.analyse.magnitudes import is_short_integer, largest
 from anyshape.lower.emit.values.lookups import from_byte_table, looked_up_byte
 from anyshape.lower.ir.dag import Access, Constant, DagNode, Load, Operation
-from anyshape.lower.llvm.abreast import abreast
 from anyshape.lower.llvm.builder import FunctionBuilder
+from anyshape.lower.llvm.interleaved_chains import interleave_chains
 from anyshape.lower.llvm.interleaving import concatenated
 from anyshape.lower.llvm.quotients import is_plain, quotients
 from anyshape.lower.llvm.saturation import (
@@ -53,7 +53,7 @@ _SAFE = 2.0**30
 _TOGETHER = (2, 4)
 """Vectors of which one vector of bytes is made."""
 _ARITHMETIC = frozenset(("add", "sub", "mul", "div", "min", "max", "neg"))
-_MOST_ABREAST = 8
+_MOST_INTERLEAVED = 8
 """Operations of which the values of four vectors are in registers together."""
 
 
@@ -152,7 +152,7 @@ def _integers(values: Values, form: QuantisedByte, copies: Sequence[int]) -> lis
     """The rounded values of several vectors; those beyond what becomes a byte may be others that are."""
     f, lanes = values.f, values.lanes_of(True)
     value, divisor = _dividend(values, form.value, copies)
-    floats = [f.splat(v, lanes) for v in _abreast(values, value, copies)]
+    floats = [f.splat(v, lanes) for v in _interleaved(values, value, copies)]
     if not form.is_bounded(values.magnitudes):
         least, most, zero = (f.splat(end, lanes) for end in _ends(values, form, 1.0 if divisor is None else divisor))
         floats = [_cut(f, v, least, most, least if form.unsigned else zero) for v in floats]
@@ -194,17 +194,17 @@ def _cut(f: FunctionBuilder, a: Val, least: Val, most: Val, of_nan: Val) -> Val:
     return cut if of_nan is least else f.select(f.fcmp("uno", a, a), of_nan, cut)
 
 
-def _abreast(values: Values, n: DagNode, copies: Sequence[int]) -> list[Val]:
+def _interleaved(values: Values, n: DagNode, copies: Sequence[int]) -> list[Val]:
     """The values of several vectors, an operation of all of them after the other: instructions of one vector wait for each other, and one
     vector after the other takes a tenth longer."""
     steps = _arithmetic(n)
-    if len(steps) <= _MOST_ABREAST:
+    if len(steps) <= _MOST_INTERLEAVED:
         for m in steps:
             for copy in copies if values.varies(m) else ():
                 values.of(m, copy)
     chains = [partial(values.of, n, copy) for copy in copies]
-    side_by_side = values.f.target.runs_chains_abreast and values.varies(n)
-    return abreast(values.f, chains) if side_by_side else [chain() for chain in chains]
+    interleaves = values.f.target.interleaves_chains and values.varies(n)
+    return interleave_chains(values.f, chains) if interleaves else [chain() for chain in chains]
 
 
 def _arithmetic(n: DagNode) -> list[Operation]:

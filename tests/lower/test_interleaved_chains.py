@@ -1,4 +1,4 @@
-"""Chains of instructions of several vectors take turns where that is faster, and mean the same."""
+"""Chains of instructions of several vectors are interleaved where that is faster, and mean the same."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import anyshape
 from anyshape import ops
 from anyshape.equations.functions import exp, sin, tanh
 from anyshape.lower import lower_group
-from anyshape.lower.llvm.abreast import LONG, abreast, alternating
 from anyshape.lower.llvm.builder import Module
+from anyshape.lower.llvm.interleaved_chains import LONG, interleave_chains, interleaved_lines
 from anyshape.lower.llvm.types import F32, I64, PTR, VOID, Val
 from anyshape.lower.target import Target, processor
 from tests.lower.groups import Builder, N
@@ -34,11 +34,11 @@ def nearest_of_same(text: str) -> int:
     return min(b - a for a, b in pairwise(places))
 
 
-def test_copies_of_a_block_are_abreast() -> None:
+def test_copies_of_a_block_are_interleaved() -> None:
     assert nearest_of_same(text_of(exp, AVX2)) == 1
 
 
-def test_where_they_do_not() -> None:
+def test_copies_stay_in_order_on_avx512() -> None:
     assert nearest_of_same(text_of(exp, AVX512)) >= LONG
 
 
@@ -56,7 +56,7 @@ def test_a_chain_of_several_stays() -> None:
 
 def test_lines_wait_for_what_they_read() -> None:
     pieces = [["%v1 = a", "%v2 = b %v1", "%v3 = c %v2"], ["%v4 = d %v3", "%v5 = e %v4"], ["%v6 = f", "%v7 = g %v6"]]
-    order = alternating(pieces)
+    order = interleaved_lines(pieces)
     assert order == [
         *("%v1 = a", "%v6 = f", "%v2 = b %v1", "%v7 = g %v6", "%v3 = c %v2"),
         *("%v4 = d %v3", "%v5 = e %v4"),
@@ -81,7 +81,7 @@ def test_memory_keeps_its_order(stores: bool) -> None:
                 f.store(v, f.args[0], k + 1)
             return v
 
-        first, second = abreast(f, [lambda: chain(0), lambda: chain(1)])
+        first, second = interleave_chains(f, [lambda: chain(0), lambda: chain(1)])
         f.store(f.add(first, second), f.args[0], f.add(f.load(f.args[0], I64), 1))
         f.ret()
     lines = module.text().splitlines()
@@ -101,7 +101,7 @@ def test_values(target: str, count: int) -> None:
     np.testing.assert_allclose(bent, np.tanh(powers), rtol=1e-5)
 
 
-def test_sums_of_chains_are_abreast() -> None:
+def test_sums_of_chains_are_interleaved() -> None:
     b = Builder("sums")
     y = b.map(lambda v: tanh(exp(v)), b.input([N, 64]))
     b.output(b.reduce("sum", y, (1,)))
