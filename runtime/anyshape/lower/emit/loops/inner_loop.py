@@ -16,7 +16,7 @@ from anyshape import dims
 from anyshape.lower.analyse.classify import accesses, cost
 from anyshape.lower.emit.loops import byte_sums, reduction
 from anyshape.lower.emit.loops.empty_loops import not_empty, spans_of
-from anyshape.lower.emit.loops.nest import Accumulators, flat, nest_carrying, shaped
+from anyshape.lower.emit.loops.nest import Accumulators, LoopRanges, flat, nest_carrying, shaped, vector_loop
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.values.levels import Buffer
@@ -58,7 +58,7 @@ def emit_loop(ctx: KernelContext, step: Loop, keeps: Keeps | None = None, fetche
                 step.variables,
                 inside.sums,
                 lambda s: _iteration(ctx, step, s, keeps, fetched),
-                spans=spans_of(ctx, step),
+                ranges=LoopRanges(spans=spans_of(ctx, step)),
             )
         sums = inside.sums
         for r, accumulators in zip(step.reductions, sums, strict=True):
@@ -167,10 +167,9 @@ def _horizontal(ctx: KernelContext, step: Loop, keeps: Keeps, fetched: Iterable[
         return out + [[_watch(ctx, r, seen)] for r, (seen,) in zip(watched, carried[count:], strict=True)]
 
     with _unless_without_iterations(ctx, step, sums) as inside:
-        spans = spans_of(ctx, step)
-        inside.sums = nest_carrying(
-            ctx, step.variables, inside.sums, body, vector=step.vector, tiers=tiers, spans=spans
-        )
+        ranges = LoopRanges(spans=spans_of(ctx, step))
+        along = vector_loop(step.vector, tiers)
+        inside.sums = nest_carrying(ctx, step.variables, inside.sums, body, vector=along, ranges=ranges)
     sums = inside.sums
     seen_nan = {r: seen for r, (seen,) in zip(watched, sums[count:], strict=True)}
     for r, accumulators in zip(step.reductions, sums):

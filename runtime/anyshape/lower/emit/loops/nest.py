@@ -1,6 +1,6 @@
 """Loops around a body: nests of them, shares of parts, and whole vectors with a masked rest.
 
-In: loop variables, the one that runs along the lanes, how many vectors a block has, accumulators, a body. Out: instructions, and the
+In: loop variables, the one that runs along the lanes, which iterations run, accumulators, a body. Out: instructions, and the
 accumulators after the last iteration.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 from anyshape.dims import Size
 from anyshape.lower.emit.loops.empty_loops import Spans
@@ -29,37 +30,61 @@ WRITTEN_OUT = 4
 would cost as much as an iteration."""
 
 
+@dataclass(frozen=True, slots=True)
+class VectorLoop:
+    """A loop whose variable runs along the lanes: in blocks of `tiers` vectors, the largest first, and then in masked vectors. `overlaps`:
+    elements may be computed twice, so that a row of at least one vector ends with one that overlaps the one before it. `width_factor`: how
+    many times as many lanes the vectors of a block without masks have, which are so many fewer."""
+
+    variable: LoopVar
+    tiers: Sequence[int] = ()
+    overlaps: bool = False
+    width_factor: int = 1
+
+    def vectors(self, lanes: int, copies: int) -> Vector:
+        """A block of so many vectors without masks, or of fewer and wider ones."""
+        wider = self.width_factor if copies % self.width_factor == 0 else 1
+        return Vector(self.variable, lanes * wider, (None,) * (copies // wider))
+
+
+def vector_loop(v: LoopVar | None, tiers: Sequence[int]) -> VectorLoop | None:
+    """The loop along the lanes, if a variable runs along them."""
+    return None if v is None else VectorLoop(v, tiers)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopRanges:
+    """The iterations of loops that run: `own`, what this part runs of some of them; `spans`, those of all others without iterations that do
+    nothing (None: all iterations)."""
+
+    own: Ranges = field(default_factory=dict)
+    spans: Spans | None = None
+
+    def of(self, ctx: KernelContext, v: LoopVar) -> Range:
+        """The range of a variable."""
+        if v in self.own:
+            return self.own[v]
+        return (const(I64, 0), ctx.sizes.of(v.extent)) if self.spans is None else self.spans.of(v)
+
+
+ALL = LoopRanges()
+"""All iterations of all loops"""
+
+
 def nest(
     ctx: KernelContext,
     variables: Sequence[LoopVar],
     body: Callable[[], None],
     *,
-    vector: LoopVar | None = None,
-    tiers: Sequence[int] = (),
+    vector: VectorLoop | None = None,
     split: bool = False,
-    spans: Spans | None = None,
-    overlaps: bool = False,
-    own: Ranges | None = None,
-    width_factor: int = 1,
+    ranges: LoopRanges = ALL,
 ) -> None:
     """Loops over the variables, outermost first, around a body that accumulates nothing. `split`: the outermost one is shared out, or,
-    where it has fewer iterations than there are parts, the next one; `own`: what this part runs of some of them; `overlaps`: elements may
-    be computed twice, so that a row of at least one vector ends with one that overlaps the one before it. `width_factor`: how many
-    times as many lanes the vectors of a block without masks have, which are so many fewer."""
-    run = _carrying_nothing(body)
-    nest_carrying(
-        ctx,
-        variables,
-        [],
-        run,
-        vector=vector,
-        tiers=tiers,
-        split=split,
-        spans=spans,
-        overlaps=overlaps,
-        own=own,
-        width_factor=width_factor,
-    )
+    where it has fewer iterations than there are parts, the next one."""
+    if split:
+        ranges = replace(ranges, own=_shares(ctx, variables, vector, ranges.spans))
+    nest_carrying(ctx, variables, [], _carrying_nothing(body), vector=vector, ranges=ranges)
 
 
 def nest_carrying(
@@ -68,25 +93,19 @@ def nest_carrying(
     sums: Accumulators,
     body: CarryingBody,
     *,
-    vector: LoopVar | None = None,
-    tiers: Sequence[int] = (),
-    split: bool = False,
-    spans: Spans | None = None,
-    overlaps: bool = False,
-    own: Ranges | None = None,
-    width_factor: int = 1,
+    vector: VectorLoop | None = None,
+    ranges: LoopRanges = ALL,
 ) -> Accumulators:
     """Loops over the variables around a body with accumulators, which are carried through all of the loops."""
-    shares = _shares(ctx, variables, vector, tiers, spans) if split else own or {}
 
     def loops(variables: Sequence[LoopVar], sums: Accumulators) -> Accumulators:
         if not variables:
             return body(sums)
         v, levels = variables[0], ctx.levels
-        range_ = shares.get(v) or ((const(I64, 0), ctx.sizes.of(v.extent)) if spans is None else spans.of(v))
-        if v is vector:
-            return _blocks_and_rest(ctx, v, tiers, range_, sums, body, overlaps, width_factor)
-        few = 0 if v in shares or len(variables) > 1 else _written_out(ctx, range_)
+        range_ = ranges.of(ctx, v)
+        if vector is not None and v is vector.variable:
+            return _blocks_and_rest(ctx, vector, range_, sums, body)
+        few = 0 if v in ranges.own or len(variables) > 1 else _written_out(ctx, range_)
         if few:
             for index in range(few):
                 with levels.section():
@@ -104,20 +123,21 @@ def nest_carrying(
 
 
 def _shares(
-    ctx: KernelContext, variables: Sequence[LoopVar], vector: LoopVar | None, tiers: Sequence[int], spans: Spans | None
+    ctx: KernelContext, variables: Sequence[LoopVar], vector: VectorLoop | None, spans: Spans | None
 ) -> dict[LoopVar, Range]:
     """The ranges of this part: of the outermost variable, or of the next one where the outermost has fewer iterations than there are
     parts, unless that is a known number of lanes."""
     if not variables:
         return {}
-    outermost = variables[0]
-    if outermost is vector:
+    outermost, along = variables[0], None if vector is None else vector.variable
+    tiers = () if vector is None else vector.tiers
+    if outermost is along:
         return {outermost: vector_share(ctx, outermost, tiers, True)} if spans is None else {}
     count = ctx.sizes.of(outermost.extent) if spans is None else spans.of(outermost)[1]
     inner = None if spans is not None or len(variables) == 1 else variables[1]
-    if inner is None or (inner is vector and isinstance(inner.extent, int)):  # whose blocks are known
+    if inner is None or (inner is along and isinstance(inner.extent, int)):  # whose blocks are known
         return {outermost: ctx.parts.share(count)}
-    block = _block_elements(ctx, tiers) if inner is vector else 1
+    block = _block_elements(ctx, tiers) if inner is along else 1
     return dict(zip(variables, ctx.parts.share_either(count, ctx.sizes.of(inner.extent), block), strict=False))
 
 
@@ -154,7 +174,7 @@ def vector_range(ctx: KernelContext, v: LoopVar, tiers: Sequence[int], range_: R
     One masked vector at most is left if the last tier is 1. Where blocks are large because accumulators wait for their own latency, several
     vectors that are left are one masked block.
     """
-    _blocks_and_rest(ctx, v, tiers, range_, [], _carrying_nothing(body))
+    _blocks_and_rest(ctx, VectorLoop(v, tiers), range_, [], _carrying_nothing(body))
 
 
 def masked_vectors(ctx: KernelContext, v: LoopVar, range_: Range, body: Callable[[], None]) -> None:
@@ -167,17 +187,11 @@ def masked_vectors(ctx: KernelContext, v: LoopVar, range_: Range, body: Callable
 
 
 def _blocks_and_rest(
-    ctx: KernelContext,
-    v: LoopVar,
-    tiers: Sequence[int],
-    range_: Range,
-    sums: Accumulators,
-    body: CarryingBody,
-    overlaps: bool = False,
-    width_factor: int = 1,
+    ctx: KernelContext, loop: VectorLoop, range_: Range, sums: Accumulators, body: CarryingBody
 ) -> Accumulators:
-    if overlaps and not sums:
-        range_, tiers = (_overlapping(ctx, v, tiers, range_, body, width_factor), range_[1]), ()
+    v, tiers = loop.variable, loop.tiers
+    if loop.overlaps and not sums:
+        range_, tiers = (_overlapping(ctx, loop, range_, body), range_[1]), ()
     f, levels, lanes = ctx.f, ctx.levels, ctx.lanes
     first, last = range_
     at_once = tiers[-1] if len(tiers) > 1 and not sums and f.target.masks else 1
@@ -189,7 +203,7 @@ def _blocks_and_rest(
     for copies, stop in zip(tiers, stops, strict=True):
         part = [s[:copies] for s in sums]
         with levels.loop(first, stop, copies * lanes, flat(part), certain=certain) as iteration:
-            vector = _unmasked(v, lanes, copies, width_factor)
+            vector = loop.vectors(lanes, copies)
             iteration.next(flat(_block(ctx, vector, iteration.index, shaped(iteration.carried, part), body)))
         sums = _replaced(sums, shaped(iteration.results, part))
         first = stop
@@ -209,29 +223,21 @@ def _blocks_and_rest(
     return _replaced(sums, shaped(iteration.results, part))
 
 
-def _unmasked(v: LoopVar, lanes: int, copies: int, width_factor: int) -> Vector:
-    """A block of so many vectors, or of fewer and wider ones."""
-    wider = width_factor if copies % width_factor == 0 else 1
-    return Vector(v, lanes * wider, (None,) * (copies // wider))
-
-
-def _overlapping(
-    ctx: KernelContext, v: LoopVar, tiers: Sequence[int], range_: Range, body: CarryingBody, width_factor: int = 1
-) -> Val:
+def _overlapping(ctx: KernelContext, loop: VectorLoop, range_: Range, body: CarryingBody) -> Val:
     """Emits blocks of vectors without masks, then single ones, of which the last ends where the range does and overlaps the one before it;
     returns where what is left begins: the end, or the beginning of a range of less than a vector."""
-    f, levels, lanes = ctx.f, ctx.levels, ctx.lanes
+    f, levels, lanes, v = ctx.f, ctx.levels, ctx.lanes, loop.variable
     first, last = range_
     certain = ctx.values.has_positions(v)
     with levels.at(_known_since(ctx, v, range_)):
         start, count, final = first, f.sub(last, first), f.sub(last, lanes)
-        blocks = [t for t in tiers if t > 1 and not (isinstance(v.extent, int) and t * lanes > v.extent)]
+        blocks = [t for t in loop.tiers if t > 1 and not (isinstance(v.extent, int) and t * lanes > v.extent)]
         stops = [f.add(start, f.and_(count, -copies * lanes)) for copies in blocks]
         end = f.select(f.compare("ge", count, lanes), last, first)
     for copies, stop in zip([*blocks, 1], [*stops, end], strict=True):
         with levels.loop(first, stop, copies * lanes, [], certain=certain) as iteration:
             index = iteration.index if copies > 1 else f.smin(iteration.index, final)
-            _block(ctx, _unmasked(v, lanes, copies, width_factor), index, [], body)
+            _block(ctx, loop.vectors(lanes, copies), index, [], body)
         first = stop
     return end
 

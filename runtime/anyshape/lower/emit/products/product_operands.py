@@ -15,7 +15,7 @@ from anyshape.dims import Size
 from anyshape.equations import Tensor
 from anyshape.lower import gemm
 from anyshape.lower.analyse.windows import Windows
-from anyshape.lower.emit.loops.nest import nest
+from anyshape.lower.emit.loops.nest import VectorLoop, nest
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.values.vector import Vector, VectorPlace
@@ -123,7 +123,7 @@ class OperandCode:
                 ctx.values.store(store.access, ctx.values.of(store.value, copy), copy)
 
         with in_batch(ctx, self.p, tile):
-            nest(ctx, [v], body, vector=v, tiers=(4, 1))
+            nest(ctx, [v], body, vector=VectorLoop(v, (4, 1)))
 
     def _of_taps(self, places: _WindowVectors, side: gemm.Side | None, total: Tensor | None) -> gemm.Packer:
         """Returns how places of a copy of windows are packed. `side`: what their bytes are, if they are bytes; their sums go to `total`."""
@@ -353,13 +353,13 @@ class OperandCode:
             place = f.gep(to, f.mul(iteration.index, pitch), self.element)
             bind_row(ctx, a.rows, f.add(first, iteration.index))
             if not bounds:
-                nest(ctx, a.over, body, vector=along, tiers=(4, 1))
+                nest(ctx, a.over, body, vector=VectorLoop(along, (4, 1)))
             else:
                 inside = all_inside(ctx, taps, bounds)
                 with ctx.levels.when(inside), ctx.values.held(bounds):
                     for _ in at_taps(ctx, taps):
-                        nest(ctx, [along], body, vector=along, tiers=(4, 1))
+                        nest(ctx, [along], body, vector=VectorLoop(along, (4, 1)))
                 with ctx.levels.when(f.not_(inside)):
-                    nest(ctx, a.over, body, vector=along, tiers=(4, 1))
+                    nest(ctx, a.over, body, vector=VectorLoop(along, (4, 1)))
             if element is I16 and p.codes is None:  # the second half of a last word
                 f.store(const(I16, 0), place, ctx.sizes.of(p.k.extent))

@@ -18,7 +18,7 @@ from anyshape.equations import Tensor
 from anyshape.lower.analyse.empty_iterations import conditions_of
 from anyshape.lower.emit.loops.empty_loops import Spans
 from anyshape.lower.emit.loops.inner_loop import emit_loop
-from anyshape.lower.emit.loops.nest import nest, vector_range, vector_share
+from anyshape.lower.emit.loops.nest import LoopRanges, nest, vector_range, vector_share
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.ir.dag import DagNode, Load, LoopVar, Operation, affine, walk
@@ -82,7 +82,7 @@ def emit_choices(ctx: KernelContext, scope: Scope, store: Store, tiers: Sequence
         conditions, holds = stays
         with ctx.levels.when(holds, certain=True):
             for condition in conditions:
-                nest(ctx, outer, body, split=split, spans=Spans(ctx, outer, where=condition))
+                nest(ctx, outer, body, split=split, ranges=LoopRanges(spans=Spans(ctx, outer, where=condition)))
         with ctx.levels.when(ctx.f.not_(holds), certain=True):
             nest(ctx, outer, body, split=split)
 

@@ -16,7 +16,7 @@ from anyshape.dtypes import I32, I64
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.classify import cost
 from anyshape.lower.emit.loops.empty_loops import Spans
-from anyshape.lower.emit.loops.nest import nest
+from anyshape.lower.emit.loops.nest import LoopRanges, VectorLoop, nest
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext, Range
 from anyshape.lower.emit.values.levels import Buffer
@@ -70,7 +70,7 @@ def emit_lanes_first(ctx: KernelContext, scope: Scope, inside: Scope, steps: Cal
             lanes = partial(
                 _emit_lanes, ctx, inside, steps, kept, _RowSpans(ctx, inside.variables, (block.index, stop))
             )
-            nest(ctx, [*outer[still:], vector], lanes, vector=vector, tiers=tiers)
+            nest(ctx, [*outer[still:], vector], lanes, vector=VectorLoop(vector, tiers))
 
     nest(ctx, outer[:still], blocks, split=split and not shares_rows)
 
@@ -118,10 +118,10 @@ class _PlaneInvariants:
             row = affine([(v, 1)], 0)
             buffers = {n: Buffer(ctx.memory.reserve(n.dtype, v.extent), row, 1) for n in self._nodes(v)}
             if buffers:
-                nest(ctx, [v], partial(self._keep, buffers), vector=vector, tiers=(1,))
+                nest(ctx, [v], partial(self._keep, buffers), vector=VectorLoop(vector, (1,)))
             for n, buffer in buffers.items():
                 levels.hold(n, buffer)
-        nest(ctx, [vector], self._keep_windows, vector=vector, tiers=(1,))
+        nest(ctx, [vector], self._keep_windows, vector=VectorLoop(vector, (1,)))
 
     def _keep(self, buffers: Mapping[DagNode, Buffer]) -> None:
         values = self.ctx.values
@@ -214,7 +214,7 @@ def _emit_lanes(
     values, f = ctx.values, ctx.f
 
     def rows() -> None:
-        nest(ctx, inside.variables, steps, spans=block)
+        nest(ctx, inside.variables, steps, ranges=LoopRanges(spans=block))
 
     reads = windowed(ctx, inside)
     if not reads:

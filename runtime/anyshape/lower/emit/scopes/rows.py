@@ -15,7 +15,7 @@ from anyshape.dims import Size
 from anyshape.lower.analyse.classify import cost
 from anyshape.lower.analyse.empty_iterations import with_ranges_of_their_own
 from anyshape.lower.emit.loops.inner_loop import allocate, emit_loop
-from anyshape.lower.emit.loops.nest import nest
+from anyshape.lower.emit.loops.nest import VectorLoop, nest, vector_loop
 from anyshape.lower.emit.scopes.choices import chosen_store, emit_choices
 from anyshape.lower.emit.scopes.interior import emit_interior, is_most_of_rows
 from anyshape.lower.emit.scopes.lanes_first import emit_lanes_first
@@ -103,24 +103,16 @@ def emit_scope(ctx: KernelContext, scope: Scope, split: bool = False, fills: Fil
         return
     single = _perhaps_single(ctx, scope)
     if single is None:
-        again, factor = may_compute_twice(scope), width_factor(ctx, scope)
-        nest(
-            ctx,
-            scope.variables,
-            steps,
-            vector=scope.vector,
-            tiers=tiers,
-            split=split,
-            overlaps=again,
-            width_factor=factor,
-        )
+        overlaps, factor = may_compute_twice(scope), width_factor(ctx, scope)
+        along = None if scope.vector is None else VectorLoop(scope.vector, tiers, overlaps, factor)
+        nest(ctx, scope.variables, steps, vector=along, split=split)
         return
     one = f.compare("eq", ctx.sizes.of(single.extent), 1)
     with levels.when(one, certain=True), ctx.sizes.assume(single.extent, 1):
         levels.bind(single, const(I64, 0))
-        nest(ctx, scope.variables[:-1], steps, vector=scope.variables[-2], tiers=(1,), split=split)
+        nest(ctx, scope.variables[:-1], steps, vector=VectorLoop(scope.variables[-2], (1,)), split=split)
     with levels.when(f.not_(one), certain=True):
-        nest(ctx, scope.variables, steps, vector=scope.vector, tiers=tiers, split=split)
+        nest(ctx, scope.variables, steps, vector=vector_loop(scope.vector, tiers), split=split)
 
 
 def _emit_with_interior(ctx: KernelContext, scope: Scope, interior: Interior, split: bool) -> None:

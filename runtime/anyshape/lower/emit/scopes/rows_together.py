@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from anyshape.lower.emit.loops import reduction
 from anyshape.lower.emit.loops.inner_loop import accumulate, emit_loop
-from anyshape.lower.emit.loops.nest import Accumulators, nest, nest_carrying
+from anyshape.lower.emit.loops.nest import Accumulators, nest, nest_carrying, vector_loop
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext, Range
 from anyshape.lower.emit.values.vector import Vector
@@ -155,7 +155,7 @@ class _RowBlocks:
             return more
 
         variables, along = self.along.variables, self.along.vector
-        each = nest_carrying(ctx, variables, [[start] for _ in range(count)], added, vector=along, tiers=(1,))
+        each = nest_carrying(ctx, variables, [[start] for _ in range(count)], added, vector=vector_loop(along, (1,)))
         return [value for (value,) in each]
 
 

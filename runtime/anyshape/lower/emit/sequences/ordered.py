@@ -9,7 +9,7 @@ from __future__ import annotations
 from anyshape.equations import Compaction, Demand, Sorting, Update
 from anyshape.lower.emit.loops.demand import emit_demand
 from anyshape.lower.emit.loops.empty_loops import Spans
-from anyshape.lower.emit.loops.nest import Accumulators, nest, nest_carrying
+from anyshape.lower.emit.loops.nest import Accumulators, LoopRanges, nest, nest_carrying, vector_loop
 from anyshape.lower.emit.sequences.sort import emit_sort
 from anyshape.lower.emit.sequences.updates import emit_update
 from anyshape.lower.emit.values.context import KernelContext
@@ -50,7 +50,7 @@ def _compaction(ctx: KernelContext, o: Ordered) -> None:
     along = inner[-1] if inner and _is_contiguous(o.store, inner[-1]) else None
 
     def vector() -> None:
-        nest_carrying(ctx, o.over, [[const(I64, 0)]], element, spans=Spans(ctx, o.over))
+        nest_carrying(ctx, o.over, [[const(I64, 0)]], element, ranges=LoopRanges(spans=Spans(ctx, o.over)))
 
     def element(sums: Accumulators) -> Accumulators:
         ((at,),) = sums
@@ -59,7 +59,7 @@ def _compaction(ctx: KernelContext, o: Ordered) -> None:
             keep = f.and_(keep, ctx.values.of(o.where))
         with ctx.levels.when(keep, [at]) as iteration:
             ctx.levels.bind(position, at)
-            nest(ctx, inner, store, vector=along, tiers=() if along is None else (4, 1))
+            nest(ctx, inner, store, vector=vector_loop(along, (4, 1)))
             iteration.next([f.add(at, 1)])
         return [list(iteration.results)]
 

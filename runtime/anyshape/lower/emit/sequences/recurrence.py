@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.classify import cost
-from anyshape.lower.emit.loops.nest import nest
+from anyshape.lower.emit.loops.nest import nest, vector_loop
 from anyshape.lower.emit.products.product import OfBlock
 from anyshape.lower.emit.sequences.shared_steps import Emit, SharedSteps, shared_steps
 from anyshape.lower.emit.sequences.streamed_rows import emit_streamed, is_streamed
@@ -192,7 +192,8 @@ def _rows(ctx: KernelContext, along: Positions, form: RowForm, split: bool) -> N
         return
 
     def in_registers() -> None:
-        nest(ctx, form.variables, lambda: _steps_of_row(ctx, along, form), vector=form.vector, tiers=tiers, split=split)
+        vector = vector_loop(form.vector, tiers)
+        nest(ctx, form.variables, lambda: _steps_of_row(ctx, along, form), vector=vector, split=split)
 
     streamed = is_streamed(ctx, form, along.extent, tiers[0] * ctx.lanes) if wide and tiers else const(I1, 0)
     if streamed.number != 0:

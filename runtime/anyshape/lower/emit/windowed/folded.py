@@ -13,7 +13,7 @@ from functools import partial, reduce
 
 from anyshape.lower.analyse.windows import Folded
 from anyshape.lower.emit.loops import reduction
-from anyshape.lower.emit.loops.nest import Accumulators, nest, nest_carrying
+from anyshape.lower.emit.loops.nest import Accumulators, VectorLoop, nest, nest_carrying
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.windowed.copies import bind_ends, fill, fill_pads, prepare
@@ -76,7 +76,7 @@ class _FoldedRow:
         self.kept.begin_row()
         last = self.folded.staged.moving[-1].position
         first = [[self.column(k, at)] for at in range(self.ahead) for k in range(len(self.folded.columns))]
-        nest_carrying(self.ctx, [last], first, self.results, vector=last, tiers=(1,))
+        nest_carrying(self.ctx, [last], first, self.results, vector=VectorLoop(last, (1,)))
 
     def step(self, total: Val, value: Val) -> Val:
         r, dtype = self.folded.reduction, self.folded.staged.tensor.dtype

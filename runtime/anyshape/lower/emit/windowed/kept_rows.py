@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 
 from anyshape.lower.analyse.classify import cost
-from anyshape.lower.emit.loops.nest import nest
+from anyshape.lower.emit.loops.nest import VectorLoop, nest
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.values.levels import Buffer
@@ -76,7 +76,7 @@ class KeptRows:
     def _compute(self, row: _KeptRow, parts: Sequence[Val]) -> None:
         for part, slot in zip(parts, row.slots, strict=True):
             self.ctx.f.store(part, slot)
-        nest(self.ctx, [self.last], partial(self._keep, row), vector=self.last, tiers=(1,))
+        nest(self.ctx, [self.last], partial(self._keep, row), vector=VectorLoop(self.last, (1,)))
 
     def _keep(self, row: _KeptRow) -> None:
         for copy in self.ctx.values.copies_of(row.node):

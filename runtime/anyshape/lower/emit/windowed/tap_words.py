@@ -16,7 +16,7 @@ from operator import attrgetter
 from anyshape import dtypes
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.byte_products import ByteProduct
-from anyshape.lower.emit.loops.nest import nest, nest_carrying, tiers_that_run
+from anyshape.lower.emit.loops.nest import VectorLoop, nest, nest_carrying, tiers_that_run
 from anyshape.lower.emit.values.context import KernelContext, Range
 from anyshape.lower.emit.windowed.tap_positions import all_inside, at_taps, prefetch_places, tap_numbers
 from anyshape.lower.emit.windowed.windows import over_planes
@@ -86,7 +86,7 @@ class WordSums:
             over_planes(
                 ctx,
                 self.outer,
-                lambda own: nest(ctx, [along], partial(self.places, own[self.place]), vector=along, tiers=tiers),
+                lambda own: nest(ctx, [along], partial(self.places, own[self.place]), vector=VectorLoop(along, tiers)),
                 self.place,
             )
 
@@ -149,7 +149,7 @@ class WordSums:
                     f.store(self.word(moved, factors), self.address(0, self.number_of(place, word)))
             return [[beyond]]
 
-        ((beyond,),) = nest_carrying(ctx, [self.channels], [[zeros]], vector, vector=self.channels, tiers=(1,))
+        ((beyond,),) = nest_carrying(ctx, [self.channels], [[zeros]], vector, vector=VectorLoop(self.channels, (1,)))
         return const(I32, 0) if all(b.number == 0 for b in ahead) else f.reduce("or", beyond)
 
     def word(self, taps: Sequence[Tap | None], factors: dict[Tap, Val]) -> Val:

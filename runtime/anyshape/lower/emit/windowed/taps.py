@@ -15,7 +15,7 @@ from functools import partial
 
 from anyshape.lower.analyse.byte_products import byte_product
 from anyshape.lower.emit.loops.inner_loop import accumulate, emit_loop
-from anyshape.lower.emit.loops.nest import Ranges, nest, nest_carrying
+from anyshape.lower.emit.loops.nest import LoopRanges, Ranges, VectorLoop, nest, nest_carrying
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext, Range
 from anyshape.lower.emit.windowed.tap_positions import (
@@ -87,7 +87,7 @@ def _emit_values(
 
     if not fixed:
         places = _TapSums(ctx, scope, red, bounds, {})
-        over_planes(ctx, outer, lambda own: nest(ctx, [place], places.emit_channels, own=own), place)
+        over_planes(ctx, outer, lambda own: nest(ctx, [place], places.emit_channels, ranges=LoopRanges(own)), place)
         return
     step = _step(red, fixed, place)
 
@@ -96,14 +96,14 @@ def _emit_values(
         if step and not places.factors:
             places.emit_together(fixed, step, own[place])
         else:
-            nest(ctx, [place], places.emit, own=own)
+            nest(ctx, [place], places.emit, ranges=LoopRanges(own))
 
     tiers = (2, 1) if 2 * len(tap_numbers(red.variables)) <= IN_REGISTERS else (1,) if step else (4, 1)
     tiers = (1,) if seldom else tiers
     over_planes(
         ctx,
         outer,
-        lambda own: nest(ctx, [channels], partial(of_channels, own), vector=channels, tiers=tiers),
+        lambda own: nest(ctx, [channels], partial(of_channels, own), vector=VectorLoop(channels, tiers)),
         place,
     )
 
@@ -242,9 +242,9 @@ class _TapSums:
         ctx, channels = self.ctx, self.scope.variables[-1]
         inside = all_inside(ctx, self.red.variables, self.bounds)
         with ctx.levels.when(inside), ctx.values.held(self.bounds):
-            nest(ctx, [channels], self.results, vector=channels, tiers=(4, 1))
+            nest(ctx, [channels], self.results, vector=VectorLoop(channels, (4, 1)))
         with ctx.levels.when(ctx.f.not_(inside)):
-            nest(ctx, [channels], self.results, vector=channels, tiers=(4, 1))
+            nest(ctx, [channels], self.results, vector=VectorLoop(channels, (4, 1)))
 
     def results(self, ahead: bool = False) -> None:
         self.store(self.totals(ahead))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from anyshape.lower.emit.loops.nest import nest
+from anyshape.lower.emit.loops.nest import LoopRanges, VectorLoop, nest
 from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.values.vector import Vector
 from anyshape.lower.emit.windowed.windows import over_planes
@@ -33,14 +33,14 @@ def emit_spread(ctx: KernelContext, scope: Scope) -> None:
     over_planes(
         ctx,
         outer,
-        lambda own: nest(ctx, [place, vector], body, vector=vector, tiers=_tiers(ctx, vector), own=own),
+        lambda own: nest(ctx, [place, vector], body, vector=_along(ctx, vector), ranges=LoopRanges(own)),
         place,
     )
 
 
-def _tiers(ctx: KernelContext, v: LoopVar) -> tuple[int, ...]:
-    """Returns the tiers of a vector loop: whole vectors where there are no others; else all are masked, since the code is long."""
-    return (1,) if isinstance(v.extent, int) and v.extent % ctx.lanes == 0 else ()
+def _along(ctx: KernelContext, v: LoopVar) -> VectorLoop:
+    """The loop along the lanes: of whole vectors where there are no others; else all are masked, since the code is long."""
+    return VectorLoop(v, (1,) if isinstance(v.extent, int) and v.extent % ctx.lanes == 0 else ())
 
 
 def emit_tiles(ctx: KernelContext, scope: Scope) -> None:
@@ -59,7 +59,7 @@ def emit_tiles(ctx: KernelContext, scope: Scope) -> None:
     over_planes(
         ctx,
         [*planes, *outer],
-        lambda own: nest(ctx, inner, body, vector=tiled.vector, tiers=_tiers(ctx, tiled.vector), own=own),
+        lambda own: nest(ctx, inner, body, vector=_along(ctx, tiled.vector), ranges=LoopRanges(own)),
         last,
         ctx.lanes if last is tiled.vector else 1,
     )

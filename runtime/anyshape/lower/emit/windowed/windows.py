@@ -14,7 +14,7 @@ from functools import partial
 from anyshape.dims import Size
 from anyshape.lower.analyse.windows import ROOM, Staged, Windows
 from anyshape.lower.emit.loops.inner_loop import accumulate, products_of
-from anyshape.lower.emit.loops.nest import Ranges, nest
+from anyshape.lower.emit.loops.nest import Ranges, VectorLoop, nest
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext, Range
 from anyshape.lower.emit.windowed.copies import bind_ends, fill, fill_pads, prepare
@@ -89,7 +89,7 @@ class _PlaneResults:
         positions = self.positions
         if len(self.taps) < 2:
             tiers = (VECTORS,) if self.taps else ()
-            nest(self.ctx, positions, partial(self.rows, None), vector=positions[-1], tiers=tiers)
+            nest(self.ctx, positions, partial(self.rows, None), vector=VectorLoop(positions[-1], tiers))
         else:
             nest(self.ctx, positions[:-2], self.blocks)
 
@@ -103,7 +103,7 @@ class _PlaneResults:
             more = 0 if count == FEW else FEW
             stop = f.add(first, f.and_(f.add(left, count - 1 - more), -count))
             with self.ctx.levels.loop(first, stop, count) as iteration:
-                nest(self.ctx, [column], partial(self.rows, iteration.index, count), vector=column, tiers=(1,))
+                nest(self.ctx, [column], partial(self.rows, iteration.index, count), vector=VectorLoop(column, (1,)))
             first = stop
 
     def rows(self, first: Val | None, count: int = 1) -> None:
