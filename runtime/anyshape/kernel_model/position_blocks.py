@@ -1,7 +1,9 @@
 """Tensors of which a recurrence reads one position in each step: the products of a recurrent network with its inputs.
 
 In: equations. Out: those tensors, with the axis of their positions. They need no memory for all positions: a block of these is computed, in
-a product of enough rows, and then the steps that read it are taken.
+a product of enough rows, and then the steps that read it are taken. `read_by_steps` is the one test of how a tensor is read. Fusion asks
+it through `block_products`, for what is worth computing so, and leaves nothing else with the recurrence; the lowering asks it of what was
+left, for the axis: factors may be narrowed by then, so that they are no product of what lies in memory any more.
 """
 
 from __future__ import annotations

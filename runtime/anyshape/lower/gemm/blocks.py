@@ -147,17 +147,17 @@ def prefetch_of_rows(
     panels: Panels,
     block: Block,
     iteration: BlockIteration,
-    streams: bool,
+    streams_a: bool,
     a: Val,
     step: Val,
     k: Val,
     of_b: tuple[Val, Val],
 ) -> tuple[Val, Val]:
     """Computes from where and how much in a step of k a tile prefetches: B, or, where rows of A are read in place, one behind the other,
-    the rows of the next tile: where B lies in place, and with the first columns where A `streams`. `step`: bytes of the tile's own rows,
+    the rows of the next tile: where B lies in place, and with the first columns if `streams_a`. `step`: bytes of the tile's own rows,
     which begin at `a`, for a step of k."""
     reads = None
-    if streams:
+    if streams_a:
         several = f.compare("gt", f.sub(block.end, block.first), 1)
         reads = f.and_(several, f.compare("eq", iteration.first, panels.first))
     if panels.in_place is not None:

@@ -106,7 +106,7 @@ class _Driver:
             if not self.spec.packs_b:
                 step = f.smax(f.sub(n1, n0), 1)
             blocks_of_rows = _BlocksOfRows(rows, block_tiles)
-            with nullcontext() if self.matrix is None else self.matrix.configured(f):
+            with nullcontext() if self.matrix is None else self.matrix.configuration.configured(f):
                 if self.spec.packs_a_once:
                     with (
                         self._blocks(blocks_of_rows, self._operands(b0, extents)) as block,
@@ -182,7 +182,7 @@ class _Driver:
         f.jump(body)
         f.start(body)
         column = Val(f.fresh(), I64)
-        self.poll(None if self.matrix is None else self.matrix.paused(f))
+        self.poll(None if self.matrix is None else self.matrix.configuration.paused(f))
         left = f.sub(panels.end, column)
         kind, count = choose(f, of, panels, left, wide)
         taken = stretch(f, of, block, left, count)

@@ -182,7 +182,7 @@ class ContractionSpec:
     """The packer of a `Strided` A, which is always packed then, if it is another one than that of its elements."""
 
     streams_a: bool = False
-    """Whether A comes from memory a block at a time, for a B that a cache keeps."""
+    """Whether A comes from memory a block at a time, for a B that a cache keeps: rows of it are prefetched, then."""
 
     together: int = 1
     """Vectors of a row that the epilogue takes at once: as many as make a line of the cache where they are stored."""

@@ -24,7 +24,7 @@ from .epilogues import TileSums, finish
 from .matrix_tiles import ROW_PACK_ARGUMENTS, TALLEST
 from .spec import ContractionSpec, Poll, TapRows, Tile, WindowDim
 from .tap_parts import PanelColumns, ceil_div, indices_of, operands_of_batch, shares_of_part
-from .tiled_rows import MatrixUse
+from .tiled_rows import TileConfiguration
 from .tiles import ALIGN, Tiles, tiles_for
 
 _WORD = 4
@@ -98,8 +98,7 @@ class _TapTileDriver:
         self.line = f.mul(self.places, self.pixel)
         """Words of a line of the copy."""
         self.k = const(I64, self.along.taps * self.pixel)
-        zero = const(I64, 0)
-        self.matrix = MatrixUse(names, const(I1, 1), self.k, self.k, zero)
+        self.configuration = TileConfiguration(holds=const(I1, 1))
 
     def emit(self, part: Val, nparts: Val) -> None:
         """Emits the share of a part: some lines, or else some panels."""
@@ -114,13 +113,13 @@ class _TapTileDriver:
         work = f.and_(f.compare("lt", l0, l1), f.compare("lt", p0, p1))
         for extent in (images, self.height, self.width):
             work = f.and_(work, f.compare("gt", extent, 0))
-        with f.if_(work), self.matrix.configured(f), f.for_range(0, count) as batches:
+        with f.if_(work), self.configuration.configured(f), f.for_range(0, count) as batches:
             tile, a, b = operands_of_batch(f, self.spec, self.rows, (self.source, I32), batches.index)
             with f.for_range(l0, l1, most, at_least_once=True) as block:
                 lines = _Lines(block.index, f.smin(most, f.sub(l1, block.index)))
                 self._copy(a, lines)
                 with f.for_range(p0, p1, at_least_once=True) as panel:
-                    self.poll(self.matrix.paused(f))
+                    self.poll(self.configuration.paused(f))
                     self._sweep(tile, self._columns(b, panel.index), lines)
 
     def _in_image(self, number: Val) -> tuple[Val, Val]:

@@ -31,22 +31,10 @@ CONFIGURATION = "anyshape_tile_configuration"
 
 
 @dataclass(frozen=True)
-class MatrixUse:
-    """Matrix tiles in a product: `holds` says whether they multiply. Panels and rows have `steps` then, of which the words of k are the
-    first, and rows are `pitch` words apart."""
+class TileConfiguration:
+    """The configuration of matrix tiles in code that uses them where `holds`."""
 
-    names: TileNames
     holds: Val
-    k: Val
-    steps: Val
-    pitch: Val
-
-    def choose(self, f: FunctionBuilder, by_tiles: ValLike, by_vectors: ValLike) -> Val:
-        return f.select(self.holds, f.i64(by_tiles), f.i64(by_vectors))
-
-    def kernels(self, f: FunctionBuilder, by_vectors: Val) -> Val:
-        """The table of kernels."""
-        return f.select(self.holds, f.module.declare_table(self.names.table), by_vectors)
 
     @contextmanager
     def configured(self, f: FunctionBuilder) -> Iterator[None]:
@@ -73,6 +61,29 @@ class MatrixUse:
     def _release(self, f: FunctionBuilder) -> None:
         with f.if_(self.holds):
             matrix_tiles.release(f)
+
+
+@dataclass(frozen=True)
+class MatrixUse:
+    """Matrix tiles in a product: `holds` says whether they multiply. Panels and rows have `steps` then, of which the words of k are the
+    first, and rows are `pitch` words apart."""
+
+    names: TileNames
+    holds: Val
+    k: Val
+    steps: Val
+    pitch: Val
+
+    @property
+    def configuration(self) -> TileConfiguration:
+        return TileConfiguration(self.holds)
+
+    def choose(self, f: FunctionBuilder, by_tiles: ValLike, by_vectors: ValLike) -> Val:
+        return f.select(self.holds, f.i64(by_tiles), f.i64(by_vectors))
+
+    def kernels(self, f: FunctionBuilder, by_vectors: Val) -> Val:
+        """The table of kernels."""
+        return f.select(self.holds, f.module.declare_table(self.names.table), by_vectors)
 
     def split(self, f: FunctionBuilder, total: Val, rows: BlockRows) -> BlockRows:
         """Tiles of rows as `rows` splits them for vectors, or as tiles do: the largest kernel for all but the last."""

@@ -163,7 +163,7 @@ def blocks_ahead(
         rows=rows,
         row_bytes=row_bytes,
         at=at,
-        whole=tuple(inside_of(replace(p, streams=True) if isinstance(p, Product) else p, inside) for p in items),
+        whole=tuple(inside_of(replace(p, streams_a=True) if isinstance(p, Product) else p, inside) for p in items),
         of_rows=of_rows,
     )
 

@@ -116,8 +116,8 @@ class Product:
     ahead: tuple[Store, ...] = ()
     """What every part computes for itself before: sums of operands."""
     known: tuple[ConstantSums, ...] = ()
-    streams: bool = False
-    """Whether rows come from memory a block at a time, and columns are a constant that a cache keeps."""
+    streams_a: bool = False
+    """The `streams_a` of the `ContractionSpec`: set for what is computed ahead of the steps of a recurrence."""
 
     @property
     def codes(self) -> Codes | None:

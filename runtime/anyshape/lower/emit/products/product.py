@@ -296,7 +296,7 @@ class _ProductEmission:
             c=to,
             epilogue=None if direct else self.epilogue.columns,
             batch=batch,
-            streams_a=p.streams,
+            streams_a=p.streams_a,
             all_rows=None if self.block is None else size(self.block.rows),
             segments=self.epilogue.segments if self.merges else None,
             row_segments=self.epilogue.row_segments if self.epilogue.lines is not None else None,
