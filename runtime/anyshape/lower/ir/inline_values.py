@@ -6,19 +6,14 @@ indices of data need.
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 
-import numpy as np
-
 from anyshape import dims
-from anyshape.dims import Cond, Size
+from anyshape.dims import Size
 from anyshape.dtypes import BOOL, I64, DType, highest, lowest
 from anyshape.equations import Apply, Const, Equation, Expr, Read, RecurrenceStep, Reduce, Scalar, Tensor, Var
-from anyshape.equations.numeric import compute
 from anyshape.equations.refusing import element_of, equation_text
 from anyshape.equations.traversal import walk as walk_equation
 from anyshape.lower.ir.clamped import Along, is_clamped
@@ -32,7 +27,6 @@ from anyshape.lower.ir.dag import (
     IndexBound,
     Load,
     LoopVar,
-    Operation,
     Reduction,
     walk,
 )
@@ -41,7 +35,6 @@ from anyshape.lower.ir.index_forms import (
     OF_SIZES,
     divided,
     either,
-    ends_of,
     flatten,
     is_inside,
     is_never_positive,
@@ -49,47 +42,17 @@ from anyshape.lower.ir.index_forms import (
     row_major_position,
     without_computed,
 )
+from anyshape.lower.ir.known_operands import comparison, power
 from anyshape.lower.ir.narrow_values import of_bits
-from anyshape.lower.ir.padded import index_of
 from anyshape.lower.ir.polynomials import polynomial_step
+from anyshape.lower.ir.position_blocks import PositionBlock
 from anyshape.lower.ir.stores import Store
 from anyshape.lower.kernel import Group, Index, KernelError, Origin
 
 Env = dict[Var, Affine]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PositionBlock:
-    """A tensor of which a recurrence reads one position in each step, and has a block of positions in memory at a time, from `first` on.
-
-    `tensor` has that block, of `most` positions; `axis` is that of these. `written` is the index at which it is computed, `read` are those
-    at which steps read it."""
-
-    tensor: Tensor
-    _: KW_ONLY
-    axis: int
-    first: dims.Dim
-    most: dims.Dim
-    written: list[Affine] = field(default_factory=list)
-    read: list[tuple[Affine, ...]] = field(default_factory=list)
-
-    def element(self, index: Sequence[Affine]) -> Affine:
-        """The place of an element in the block."""
-        return flatten(self.tensor, [i + Affine((), -self.first) if k == self.axis else i for k, i in enumerate(index)])
-
-
 Element = tuple[Tensor, Sequence[Expr]]
-
-
-COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
-    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
-}  # fmt: skip
-_ORDERS: Mapping[str, Callable[[Size, Size], Cond | bool]] = {
-    "lt": dims.lt,
-    "le": dims.le,
-    "gt": dims.gt,
-    "ge": dims.ge,
-}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,6 +70,8 @@ class ReadContext:
 
 @dataclass
 class InlinedValues:
+    """Lowers the expressions of a group. Subclasses decide what is inlined."""
+
     group: Group
     _: KW_ONLY
     dag: Dag = field(default_factory=Dag)
@@ -237,7 +202,7 @@ class InlinedValues:
             factors = (self.value(x, env, guard), self.value(rest, env, guard))
             return self.dag.op("fma", dtype, *factors, self.dag.const(constant, dtype))
         args = [self.value(a, env, guard) for a in e.args]
-        holds = _comparison(e.op, args)
+        holds = comparison(e.op, args)
         if holds is not None:
             return self.dag.const(holds, dtype)
         if e.op == "and" and any(isinstance(a, Constant) for a in args):
@@ -245,28 +210,10 @@ class InlinedValues:
                 (a for a in args if isinstance(a, Constant) and not a.value), args[isinstance(args[0], Constant)]
             )
         if e.op == "pow" and dtype.is_float:
-            other = self._power(*args)
+            other = power(self.dag, *args)
         else:
             other = of_bits(self.dag, e.op, dtype, args) or of_magnitude(self.dag, e.op, dtype, args)
         return self.dag.op(e.op, dtype, *args) if other is None else other
-
-    def _power(self, base: DagNode, exponent: DagNode) -> DagNode | None:
-        """A power whose exponent is known and takes an instruction or two; with the root's own rules for -0 and -inf replaced."""
-        dag, dtype = self.dag, base.dtype
-        match _number(exponent):
-            case 1.0:
-                return base
-            case 2.0:
-                return dag.op("mul", dtype, base, base)
-            case -1.0:
-                return dag.op("div", dtype, dag.const(1.0, dtype), base)
-            case 0.5 | 0.25 | 0.75 as power:
-                half = dag.op("sqrt", dtype, dag.op("add", dtype, base, dag.const(0.0, dtype)))
-                quarter = dag.op("sqrt", dtype, half)
-                root = half if power == 0.5 else quarter if power == 0.25 else dag.op("mul", dtype, half, quarter)
-                lowest = dag.op("eq", BOOL, base, dag.const(-math.inf, dtype))
-                return dag.op("select", dtype, lowest, dag.const(math.inf, dtype), root)
-        return None
 
     def _and(self, a: DagNode | None, b: DagNode) -> DagNode:
         return b if a is None else self.dag.op("and", BOOL, a, b)
@@ -490,32 +437,3 @@ def neutral(kind: str, dtype: DType) -> int | float | bool:
 
 def _has_load(i: Affine) -> bool:
     return any(isinstance(n, Load) for n in walk([n for n, _ in i.lets]))
-
-
-def _number(n: DagNode) -> float | None:
-    """The value of a constant, of a quotient of constants, or of either in another dtype."""
-    match n:
-        case Constant(value):
-            return float(value)
-        case Operation("div" | "cast" as name, args):
-            numbers = [_number(a) for a in args]
-            known = [np.array(v, a.dtype.computed) for v, a in zip(numbers, args, strict=True) if v is not None]
-            return float(compute(name, n.dtype, known)) if len(known) == len(args) else None
-    return None
-
-
-def _comparison(name: str, args: Sequence[DagNode]) -> bool | None:
-    """What a comparison says of integers that are known here, or of positions wherever they are; None for anything else. So an element
-    depends on what it is computed from, and not on what the elements of another axis are."""
-    compare, order = COMPARISONS.get(name), _ORDERS.get(name)
-    numbers = [a.value for a in args if isinstance(a, Constant) and a.dtype.is_integer]
-    if compare is not None and len(numbers) == len(args) == 2:
-        return compare(*numbers)
-    forms = [index_of(a) for a in args if a.dtype == I64] if order is not None else []
-    if order is None or len(forms) != 2 or forms[0] is None or forms[1] is None:
-        return None
-    ends = ends_of(forms[0] + forms[1].scaled(-1))
-    if ends is None:
-        return None
-    surely, never = ends if name in ("ge", "gt") else ends[::-1]
-    return True if order(surely, 0) is True else False if order(never, 0) is False else None

@@ -17,7 +17,7 @@ from anyshape.dims import Dim, Size, substitute
 from anyshape.equations import Tensor
 from anyshape.lower.analyse.collapse import Rebuild, collapse
 from anyshape.lower.ir.dag import Affine, Dag, Load, LoopVar, affine
-from anyshape.lower.ir.inline_values import PositionBlock
+from anyshape.lower.ir.position_blocks import PositionBlock
 from anyshape.lower.ir.stores import Store, below
 from anyshape.lower.schedule.contraction import split_phases
 from anyshape.lower.schedule.products import GatheredRows, PhaseStep, Product, Unplanned

@@ -37,8 +37,9 @@ from anyshape.kernel_model.position_blocks import read_by_steps
 from anyshape.lower.ir.cycles import Cycle
 from anyshape.lower.ir.dag import Access, Affine, Dag, DagNode, Load, LoopVar, Reduction, walk
 from anyshape.lower.ir.index_forms import flatten
-from anyshape.lower.ir.inline_values import Env, InlinedValues, PositionBlock
+from anyshape.lower.ir.inline_values import Env, InlinedValues
 from anyshape.lower.ir.padded import conjuncts
+from anyshape.lower.ir.position_blocks import PositionBlock
 from anyshape.lower.ir.procedure import LoweredProcedure, lower_program
 from anyshape.lower.ir.stores import Demanded, DemandedPart, Ordered, Store
 from anyshape.lower.kernel import Group, KernelError
