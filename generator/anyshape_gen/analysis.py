@@ -75,7 +75,8 @@ def analyse(contents: Mapping[str, str], complete: bool = True, memo: Memo | Non
     aten = tuple((file.path, mapping) for file in files for mapping in file.aten)
     refused = tuple(refusal for file in files for refusal in file.refused)
     refused_aten = tuple(refusal for file in files for refusal in file.refused_aten)
-    analysis = Analysis(tuple(op for op in ops if op is not None), of_files, refused, aten, refused_aten)
+    analysed = tuple(op for op in ops if op is not None)
+    analysis = Analysis(analysed, of_files, refused, aten, refused_aten, tuple(library.values()))
     onnx_mappings = [m for file in files for m in file.all_onnx]
     aten_mappings = [m for file in files for m in file.all_aten]
     findings.distinct("the mapping of", ((f"{m.op} {m.since}", m.span) for m in onnx_mappings))

@@ -14,16 +14,16 @@ from anyshape_gen.emit.bodies import kernels
 from anyshape_gen.mutants import mutants
 from anyshape_testing.calls.packages import PACKAGES, PROPERTIES, register
 from anyshape_testing.mutation import trying
-from anyshape_testing.mutation.__main__ import declarations
-from anyshape_testing.mutation.making import GeneratorFault
+from anyshape_testing.mutation.__main__ import changed, declarations, trial_of
+from anyshape_testing.mutation.making import GeneratorFault, load
 from anyshape_testing.mutation.results import day_of, json_text, kept, page, read, score, untried
 from anyshape_testing.mutation.running import Trial, undeclared
-from anyshape_testing.mutation.trying import TooLong, time_limit
+from anyshape_testing.mutation.trying import Killers, TooLong, time_limit
 from anyshape_testing.process.profile import load_profile, usual
-from tests.specs import all_specs
 
 ROOT = Path(__file__).parents[2]
 EQUIVALENT = ROOT / "tests" / "equivalent_mutants.yaml"
+CALLERS = ROOT / "tests" / "library_functions.yaml"
 SPEC = """
 ops:
   weak_head:
@@ -60,7 +60,7 @@ def without_shrinking() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def specs() -> Trial:
-    return Trial(all_specs(), "anyshape_ops")
+    return trial_of(ROOT / "specs", CALLERS, "anyshape_ops")
 
 
 def survivors(text: str) -> set[str]:
@@ -117,15 +117,15 @@ def test_a_place_outlives_the_text_around_it() -> None:
 
 
 def test_declarations_are_by_place(tmp_path: Path) -> None:
-    specs = {a.spec.name: a.spec for a in analyse({"weak.yaml": SPEC}).ops}
+    trial = Trial(analyse({"weak.yaml": SPEC}), "weak")
     path = tmp_path / "equivalent.yaml"
     path.write_text(
         f'{WEAK}:\n  "shape: and to or": a reason\n  "shape: * to /": another\nnone: {{"kernel y: 2 to 3": no op}}\n'
     )
-    declared, wrong = declarations(path, specs)
+    declared, wrong = declarations(path, trial)
     assert declared[WEAK] == {"shape: 0 <= n and n <= m >> 0 <= n or n <= m": "a reason"}
     assert wrong == [f"{WEAK}: there is no mutant at 'shape: * to /'", "none: there is no mutant at 'kernel y: 2 to 3'"]
-    assert declarations(tmp_path / "absent.yaml", specs) == ({}, [])
+    assert declarations(tmp_path / "absent.yaml", trial) == ({}, [])
 
 
 def test_a_weak_spec_is_reported() -> None:
@@ -152,7 +152,7 @@ def test_calls_whose_elements_the_op_refuses_are_left_out(specs: Trial) -> None:
 
 
 def test_declarations_name_mutants_that_there_are(specs: Trial) -> None:
-    declared, wrong = declarations(EQUIVALENT, specs.workshop.specs)
+    declared, wrong = declarations(EQUIVALENT, specs)
     assert undeclared(declared, specs) == wrong == []
 
 
@@ -188,9 +188,9 @@ def test_results_are_read_as_they_were_written(specs: Trial, tmp_path: Path) -> 
 
 
 @pytest.mark.in_every_sample
-def test_the_page_is_what_the_stored_results_say() -> None:
+def test_the_page_is_what_the_stored_results_say(specs: Trial) -> None:
     results = read(ROOT / "docs" / "mutation.json")
-    declared, _ = declarations(EQUIVALENT, {a.spec.name: a.spec for a in all_specs().ops})
+    declared, _ = declarations(EQUIVALENT, specs)
     assert (ROOT / "docs" / "mutation.md").read_text() == page(
         results, declared, day_of(ROOT / "docs" / "mutation.json")
     )
@@ -217,3 +217,80 @@ def test_another_rule_is_tried_whole() -> None:
         analyse({"weak.yaml": text}).ops[0].spec for text in (SPEC, SPEC.replace("2 * x[i]", "x[i] + x[i]"))
     )
     assert not untried(first).covers(untried(other))
+
+
+LIBRARY = """
+library: |
+  def twice(v): return v + v
+  def four_times(v): return twice(twice(v))
+  def of_nobody(v): return v
+"""
+CALLER = """
+ops:
+  quadruple:
+    summary: Every element four times.
+    inputs: {x: "F[*d]"}
+    outputs: {y: "F[*d]"}
+    dtypes: {F: [f32, f64]}
+    kernel: "y[*i] = four_times(x[*i])"
+    reference: 4 * x
+    examples: [{x: {value: [1.0, 2.0]}, y: {value: [4.0, 8.0]}}]
+"""
+
+
+def test_functions_of_the_library_are_changed_by_themselves() -> None:
+    trial = Trial(analyse({"library.yaml": LIBRARY, "op.yaml": CALLER}), "caller")
+    assert [m.label for m in trial.mutants("library.twice")] == ["defines: v + v >> v - v"]
+    assert list(trial.mutants("library.four_times")) == list(trial.mutants("quadruple")) == []
+    assert trial.library["library.twice"].users == ("quadruple",) and trial.uncalled == ["of_nobody"]
+
+
+def test_a_mutant_of_a_function_of_the_library_is_killed_by_an_op_that_calls_it() -> None:
+    """The function itself is not."""
+    trial = Trial(analyse({"library.yaml": LIBRARY, "op.yaml": CALLER}), "caller")
+    (tried,) = trial.run("library.twice").tried
+    assert tried.killers.example is not None and tried.killers.law is not None
+    workshop = trial.workshop
+    own = workshop.generate(workshop.specs["quadruple"])
+    assert own is not None
+    killers = trying.Tests(workshop.property_of("quadruple"), load(workshop.specs["quadruple"], own))
+    assert killers.killers(load(workshop.specs["quadruple"], own), "defines") == Killers(None, None)
+
+
+def test_ops_that_call_functions_for_tests_alone_are_not_changed(tmp_path: Path) -> None:
+    for name, text in (("specs/library.yaml", LIBRARY), ("specs/op.yaml", SPEC), ("tests/callers.yaml", CALLER)):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    trial = trial_of(tmp_path / "specs", tmp_path / "tests/callers.yaml", "caller")
+    assert set(trial.specs) == {WEAK, "library.twice", "library.four_times"}
+    alone = trial_of(tmp_path / "specs", tmp_path / "absent.yaml", "caller")
+    assert set(alone.specs) == {WEAK} and alone.uncalled == ["twice", "four_times", "of_nobody"]
+
+
+def test_anyshapes_own_library_is_tested_where_it_is() -> None:
+    """A folder without a library of its own has those functions, and does not try their mutants."""
+    trial = Trial(analyse({"op.yaml": CALLER.replace("four_times", "atan")}, complete=False), "caller")
+    assert trial.library == {} and list(trial.mutants("quadruple")) == []
+
+
+def test_every_function_of_the_library_is_tried(specs: Trial) -> None:
+    results = read(ROOT / "docs" / "mutation.json")
+    assert specs.uncalled == [] and {"library.atan2", "library.sign_bit", "library.logistic"} <= set(specs.library)
+    stale = [name for name in specs.library if changed(results.get(name), specs.specs[name])]
+    assert stale == [], f"python -m anyshape_testing.mutation --keep --op {','.join(stale)}"
+
+
+def test_a_sign_that_is_wrong_at_minus_one_half_is_noticed(specs: Trial) -> None:
+    """Drawn values miss the border of two forms; an op that calls the function has it in an example."""
+    label = "defines: abs(v) <= 0.5 >> abs(v) < 0.5"
+    (tried,) = specs.run("library.asin", [label]).tried
+    assert tried.label == label and tried.killers.example is not None
+
+
+def test_a_new_function_of_the_library_changes_no_other_op() -> None:
+    """Results of ops that do not call it stay."""
+    first, second = (
+        analyse({"library.yaml": text, "op.yaml": CALLER}).ops[0].spec
+        for text in (LIBRARY, LIBRARY + "  def another(v): return v - 1\n")
+    )
+    assert first.functions != second.functions and untried(first) == untried(second)

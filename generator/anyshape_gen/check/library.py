@@ -10,17 +10,13 @@ from collections.abc import Mapping
 from anyshape_gen.check.names import NameChecker
 from anyshape_gen.model.nodes import Function
 from anyshape_gen.model.source import Findings
-from anyshape_gen.model.spec import OpSpec
+from anyshape_gen.model.spec import NO_OP
 from anyshape_gen.parse.load import check_recursion
 
 
 def check_library(functions: Mapping[str, Function], findings: Findings) -> None:
     """Checks that functions read their arguments only, since any op may call them, and what they call."""
-    no_op = OpSpec(
-        name="", family=None, summary="", inputs=(), params=(), outputs=(), dtypes=(), traits=(), defines=(), shape=(), kernel=None,
-        view=(), procedure=None, compose=None, rewrites=(), reference=None, onnx=(), examples=(),
-    )  # fmt: skip
-    names = NameChecker(no_op, findings, functions)
+    names = NameChecker(NO_OP, findings, functions)
     for f in functions.values():
         names.function(f, {}, "kernel")
     check_recursion(functions.values(), functions, findings)

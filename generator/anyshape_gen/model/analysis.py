@@ -276,13 +276,14 @@ class OpAnalysis:
 @dataclass(frozen=True)
 class Analysis:
     """All analysed ops; `onnx` and `aten` are mappings of files, which belong to no op, each with the file's path; `refused` and
-    `refused_aten` are operators without a mapping."""
+    `refused_aten` are operators without a mapping; `library` are functions that any op may call."""
 
     ops: tuple[OpAnalysis, ...]
     onnx: tuple[tuple[str, OnnxMapping], ...] = ()
     refused: tuple[OnnxRefusal, ...] = ()
     aten: tuple[tuple[str, OnnxMapping], ...] = ()
     refused_aten: tuple[OnnxRefusal, ...] = ()
+    library: tuple[Function, ...] = ()
 
     def op(self, name: str) -> OpAnalysis:
         return next(a for a in self.ops if a.spec.name == name)

@@ -423,6 +423,13 @@ class OpSpec(Node):
         return next((o for o in self.outputs if o.name == name), None)
 
 
+NO_OP = OpSpec(
+    name="", family=None, summary="", inputs=(), params=(), outputs=(), dtypes=(), traits=(), defines=(), shape=(), kernel=None,
+    view=(), procedure=None, compose=None, rewrites=(), reference=None, onnx=(), examples=(),
+)  # fmt: skip
+"""The spec of no op, in which a function of the library is by itself"""
+
+
 @dataclass(frozen=True)
 class SpecFile:
     """One spec file: its path as in messages, its ops in the order written, mappings that belong to no op, and refused operators."""

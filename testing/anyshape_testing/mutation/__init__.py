@@ -1,5 +1,7 @@
-"""Mutation testing of specs: every spec is changed in one place at a time, and its own examples and laws must notice.
+"""Mutation testing of specs: every spec and every function of the library is changed in one place at a time, and
+their own examples and laws must notice.
 
+    library    functions of the library, and the ops that call them
     making     the OpDefs of a mutated spec, generated in memory and put in place of the op's own
     trying     one mutant, by the tests of its spec
     running    all mutants of all ops, in several processes

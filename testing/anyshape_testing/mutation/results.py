@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from anyshape_gen.model.spec import OpSpec
 from anyshape_gen.mutants import mutants
+from anyshape_testing.mutation.library import PREFIX
 from anyshape_testing.mutation.running import OpResult
 
 LEAST, MOST_DECLARED = 0.95, 0.03
@@ -22,8 +23,8 @@ LEAST, MOST_DECLARED = 0.95, 0.03
 
 @dataclass(frozen=True)
 class Kept:
-    """Results of one op. `rule` is a hash of all in its spec that can be mutated, `examples` are hashes of its examples when it was tried
-    last; `survivors` are labels."""
+    """Results of one op, or of one function of the library. `rule` is a hash of all in its spec that can be mutated, `examples` are hashes
+    of its examples when it was tried last; `survivors` are labels."""
 
     rule: str
     examples: tuple[str, ...]
@@ -78,7 +79,7 @@ def _more_killed(before: Kept, r: OpResult, spec: OpSpec) -> Kept:
 
 def untried(spec: OpSpec) -> Kept:
     """Hashes a spec, without results. The code of tests is not hashed: after a change to it that may kill less, use `--again`."""
-    rule = spell(replace(spec, examples=(), summary="", onnx=(), reference=None)).encode()
+    rule = spell(replace(spec, examples=(), summary="", onnx=(), reference=None, functions=())).encode()
     labels = "\n".join(m.label for m in mutants(spec)).encode()
     return Kept(_mark(rule + labels, 16), tuple(_mark(repr(e).encode(), 8) for e in spec.examples))
 
@@ -174,7 +175,7 @@ def page(ops: Mapping[str, Kept], declared: Declared, when: str) -> str:
     return "\n".join(
         [
             *_HEAD,
-            f"**{score(ops, declared)}** ({len(ops)} ops tried so far, {when}).",
+            f"**{score(ops, declared)}** ({_tried(ops)} tried so far, {when}).",
             "",
             f"Laws alone, without the examples, kill {_share(ops)}. What only examples kill depends on somebody having thought of it:",
             "",
@@ -194,7 +195,7 @@ def page(ops: Mapping[str, Kept], declared: Declared, when: str) -> str:
             "",
             *([f"- `{op}`, {_code_text(label)}: {why}" for op, label, why in named] or ["None."]),
             "",
-            "## Ops below 95 %",
+            "## Below 95 %",
             "",
             *([f"- `{op}`: {score({op: ops[op]}, declared)}" for share, op in worst if share < LEAST] or ["None."]),
             "",
@@ -203,6 +204,11 @@ def page(ops: Mapping[str, Kept], declared: Declared, when: str) -> str:
 
 
 MOST_LISTED = 25
+
+
+def _tried(names: Collection[str]) -> str:
+    functions = sum(name.startswith(PREFIX) for name in names)
+    return f"{len(names) - functions} ops and {functions} functions of the library"
 
 
 def _share(ops: Mapping[str, Kept]) -> str:
@@ -230,7 +236,8 @@ _HEAD = (
     "generated in memory and tried against the spec's own tests: its examples, then laws 1 and 2 (law 5 for rewrites) on calls drawn from",
     "it, each by itself. A mutant that no test notices is something the spec says and nothing checks. Mutants that the generator refuses",
     "do not count, nor those whose code is that of the op or of another mutant; a function of `define:` that several ops use is changed",
-    "for the first of them. ONNX mappings are not changed: ONNX's own node tests check them. Where only examples were added since, what",
-    "was killed is not tried again; `python -m anyshape_testing.mutation --again` tries everything.",
+    "for the first of them. A function of the library is changed by itself, as `library.NAME`, and tried against the tests of the ops that",
+    "call it, one after the other. ONNX mappings are not changed: ONNX's own node tests check them. Where only examples were added since,",
+    "what was killed is not tried again; `python -m anyshape_testing.mutation --again` tries everything.",
     "",
 )
