@@ -12,7 +12,8 @@ from functools import cache
 
 import numpy as np
 
-from anyshape.lower.gemm.codes import multiply_add_words, per_word
+from anyshape.lower.gemm.byte_dots import multiply_add_words
+from anyshape.lower.gemm.codes import per_word
 from anyshape.lower.gemm.pairs import Pairs, accumulation, multiply_add_f16
 from anyshape.lower.llvm import matrix_tiles
 from anyshape.lower.llvm.builder import FunctionBuilder, Module

@@ -95,6 +95,11 @@ class Target:
         return self.triple.startswith("x86_64") and self.vector_bytes == 32
 
     @property
+    def adds_pairs_of_bytes(self) -> bool:
+        """Whether an instruction multiplies bytes without a sign by bytes with one, and adds two products as 16 bits (SSSE3)."""
+        return self.triple.startswith("x86_64") and (self.vector_bytes >= 32 or "+ssse3" in self.features.split(","))
+
+    @property
     def extremes_u64(self) -> bool:
         """Whether the lesser of two 64-bit integers without sign is one instruction, in vectors."""
         return self.scalef or self.triple.startswith("riscv64")

@@ -4,7 +4,8 @@
 """
 
 from .background_packing import collected
-from .codes import SIGN, Codes, Side, add_dot, digits, multiply_add_words, ones, per_word, words_of
+from .byte_dots import LARGEST_PRODUCT, add_dot, multiply_add_words, pairs_held, products_of_pairs, sums_of_pairs
+from .codes import SIGN, Codes, Side, digits, ones, per_word, words_of
 from .driver import emit_contraction
 from .library import ELEMENTS, packer_of, resolve, toucher
 from .matrix_tiles import TALLEST
@@ -34,9 +35,9 @@ from .tiles import Tiles, panel_bytes, scratch_bytes, tiles_for
 from .words import OperandWords, by_matrix_tiles, panel_steps
 
 __all__ = [
-    "ELEMENTS", "SIGN", "TALLEST", "Batch", "Codes", "ContractionSpec", "Destination", "Epilogue", "Gathered", "Masks", "OperandWords",
+    "ELEMENTS", "LARGEST_PRODUCT", "SIGN", "TALLEST", "Batch", "Codes", "ContractionSpec", "Destination", "Epilogue", "Gathered", "Masks", "OperandWords",
     "Packed", "Packer", "Pairs", "Prepacked", "RowBody", "RowsDone", "Side", "Strided", "TapRows", "Tile", "Tiles", "WindowDim",
     "add_dot", "by_matrix_tiles", "collected", "digits", "emit_contraction", "emit_panels", "emit_prepack", "emit_word_panels",
-    "multiply_add_words", "narrow_pair", "ones", "packer_of", "pair_words", "panel_bytes", "panel_steps", "per_word", "prepack_b",
-    "prepacked_elements", "resolve", "scratch_bytes", "tap_scratch_bytes", "tap_tile_scratch_bytes", "tiles_for", "toucher", "words_of"
+    "multiply_add_words", "narrow_pair", "ones", "packer_of", "pair_words", "pairs_held", "panel_bytes", "panel_steps", "per_word", "prepack_b",
+    "prepacked_elements", "resolve", "products_of_pairs", "scratch_bytes", "sums_of_pairs", "tap_scratch_bytes", "tap_tile_scratch_bytes", "tiles_for", "toucher", "words_of"
 ]  # fmt: skip

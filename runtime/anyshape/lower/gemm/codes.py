@@ -23,6 +23,7 @@ from ..llvm.transpose import transpose
 from ..llvm.types import I8, I16, I32, I64, VOID, Type, Val, const
 from ..target import Target
 from .accumulation import Accumulation
+from .byte_dots import multiply_add_words
 from .matrix_tiles import ROW_PACK_ARGUMENTS, TileNames
 from .microkernels import WordKernels
 from .packing import PACK_ARGUMENTS
@@ -148,47 +149,6 @@ def pack_codes_name(side: Side) -> str:
 
 
 SIDES = tuple(Side(unsigned, flips) for unsigned in (False, True) for flips in (False, True))
-
-
-def multiply_add_words(f: FunctionBuilder, a: Val, b: Val, total: Val, a_unsigned: bool) -> Val:
-    """Adds the products of the elements of two words to each lane."""
-    bits = total.type.lanes * 32
-    if f.target.dots:
-        unsigned, signed = (a, b) if a_unsigned else (b, a)
-        return f.call_intrinsic(f"llvm.x86.avx512.vpdpbusd.{bits}", total.type, [total, unsigned, signed])
-    return _add_pairs(f, a, b, total)
-
-
-def _add_pairs(f: FunctionBuilder, a: Val, b: Val, total: Val) -> Val:
-    """Adds the products of the two numbers of 16 bits of two words to each lane."""
-    name = _PAIRS.get(total.type.lanes * 32) if f.target.triple.startswith("x86_64") else None
-    if name is not None:
-        halves = I16.vector(2 * total.type.lanes)
-        return f.add(total, f.call_intrinsic(name, total.type, [f.bitcast(x, halves) for x in (a, b)]))
-    low = f.mul(f.ashr(f.shl(a, 16), 16), f.ashr(f.shl(b, 16), 16))
-    return f.add(f.add(total, low), f.mul(f.ashr(a, 16), f.ashr(b, 16)))
-
-
-def add_dot(f: FunctionBuilder, total: Val, unsigned: Val, signed: Val) -> Val:
-    """Adds the products of the four bytes of two words, those of one without and of the other with a sign, to each lane."""
-    lanes = total.type.lanes
-    if lanes and f.target.dots:
-        return multiply_add_words(f, unsigned, signed, total, a_unsigned=True)
-    if not lanes:
-        for at in range(0, 32, 8):
-            byte = f.and_(f.lshr(unsigned, at), 0xFF)
-            total = f.add(total, f.mul(byte, f.ashr(f.shl(signed, 24 - at), 24)))
-        return total
-    halves = I16.vector(2 * lanes)
-    without, both = f.bitcast(unsigned, halves), f.bitcast(signed, halves)
-    even = f.and_(without, 0xFF), f.ashr(f.shl(both, 8), 8)
-    odd = f.lshr(without, 8), f.ashr(both, 8)
-    for a, b in (even, odd):
-        total = _add_pairs(f, f.bitcast(a, total.type), f.bitcast(b, total.type), total)
-    return total
-
-
-_PAIRS = {128: "llvm.x86.sse2.pmadd.wd", 256: "llvm.x86.avx2.pmadd.wd", 512: "llvm.x86.avx512.pmaddw.d.512"}
 
 
 def ones(target: Target) -> Val:

@@ -40,5 +40,5 @@ def added(values: Values, r: Reduction, total: Val, copy: int) -> Val:
     (byte,) = r.body.args
     words = values.f.bitcast(values.of(byte, copy), WORD.vector(total.type.lanes))
     ones = const(words.type, _ONES)
-    unsigned = byte.dtype.kind == "uint"
-    return add_dot(values.f, total, words if unsigned else ones, ones if unsigned else words)
+    operands, largest = ((words, ones), 255) if byte.dtype.kind == "uint" else ((ones, words), 128)
+    return add_dot(values.f, total, *operands, largest)

@@ -14,14 +14,13 @@ from functools import partial
 
 from anyshape import dims
 from anyshape.lower.analyse.classify import accesses, cost
-from anyshape.lower.emit.loops import byte_sums, reduction
+from anyshape.lower.emit.loops import byte_sums, dot_sums, reduction
 from anyshape.lower.emit.loops.empty_loops import not_empty, spans_of
 from anyshape.lower.emit.loops.nest import Accumulators, LoopRanges, flat, nest_carrying, shaped, vector_loop
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.values.levels import Buffer
 from anyshape.lower.emit.values.quantisation import store_bytes
-from anyshape.lower.gemm import add_dot
 from anyshape.lower.ir.dag import Access, Affine, DagNode, Load, LoopVar, Operation, Reduction, affine, row_major, walk
 from anyshape.lower.ir.inline_values import neutral
 from anyshape.lower.llvm.interleaved_chains import interleave_chains
@@ -63,7 +62,7 @@ def emit_loop(ctx: KernelContext, step: Loop, keeps: Keeps | None = None, fetche
         sums = inside.sums
         for r, accumulators in zip(step.reductions, sums, strict=True):
             for copy, value in enumerate(accumulators):
-                levels.define(r, copy if values.varies(r) else -1, value)
+                levels.define(r, copy if values.varies(r) else -1, dot_sums.finished(values, r, value))
     else:
         _horizontal(ctx, step, keeps, fetched)
     for n, buffer in keeps:
@@ -112,9 +111,8 @@ def accumulate(ctx: KernelContext, r: Reduction, accumulator: Val, copy: int, ig
         return byte_sums.added(values, r, accumulator, copy)
     mask = values.mask(copy) if values.vector is not None and values.vector.variable in r.variables else None
     products = products_of(ctx, r, copy)
-    if r.kind == "sum" and isinstance(body, Operation) and body.name == "dot":
-        words = [f.splat(values.of(a, copy), lanes) if lanes else values.of(a, copy) for a in body.args]
-        total = add_dot(f, accumulator, *words)
+    if dot_sums.is_dot_sum(r):
+        total = dot_sums.added(values, r, accumulator, copy)
     elif products:
         total = accumulator
         for negative, factors in products:
@@ -198,8 +196,10 @@ def _watch(ctx: KernelContext, r: Reduction, seen: Val) -> Val:
 def _start(ctx: KernelContext, r: Reduction, copies: int, lanes: int = 0) -> list[Val]:
     varies = ctx.values.varies(r)
     lanes = lanes or ctx.values.lanes_of(varies)
-    first = elementwise.literal(r.dtype, neutral(r.kind, r.dtype))
-    first = ctx.f.splat(first, lanes) if lanes else first
+    first = dot_sums.start(ctx.values, r, lanes)
+    if first is None:
+        first = elementwise.literal(r.dtype, neutral(r.kind, r.dtype))
+        first = ctx.f.splat(first, lanes) if lanes else first
     return [first] * (copies if varies or lanes else 1)
 
 

@@ -89,7 +89,8 @@ def apply(f: FunctionBuilder, op: str, dtype: DType, args: Sequence[Val], kinds:
     if op not in _DIVISIONS or kinds[0].kind not in ("int", "uint"):
         args = _level(f, args)
     if op == "dot":
-        return add_dot(f, const(args[0].type, 0), *args)
+        without_sign, with_sign = args
+        return add_dot(f, const(without_sign.type, 0), without_sign, with_sign)
     if op == "cast":
         return convert(f, args[0], kinds[0], dtype)
     if op in ROUNDINGS:
