@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -49,11 +50,12 @@ def blocks(
     columns_last: bool = False,
     nested: bool = True,
     columns: dims.Size = C,
+    words: int = WORDS,
 ) -> Group:
     """Rows of bytes in blocks times columns of codes of so many bits, with a scale for each block of a column."""
     b, per = Builder("blocks"), 8 // bits
-    x = b.input([M, BLOCKS, WORDS, per, 4], signs[0])
-    codes = b.input([BLOCKS, WORDS, 4, columns] if columns_last else [BLOCKS, WORDS, columns, 4], signs[1])
+    x = b.input([M, BLOCKS, words, per, 4], signs[0])
+    codes = b.input([BLOCKS, words, 4, columns] if columns_last else [BLOCKS, words, columns, 4], signs[1])
     scale, y = b.input([BLOCKS, columns]), b.tensor([M, columns] if nested else [M, columns, BLOCKS])
     i, j, *q = b.eqs.indices("i", y.shape)
 
@@ -63,7 +65,7 @@ def blocks(
             code = bit_and(shift_right(byte, cast(s * bits, I32)), 2**bits - 1 if mask is None else mask)
             return cast(x[i, block, t, s, e], I32) * code
 
-        return cast(reduce_("sum", [WORDS, per, 4], term), F32) * scale[block, j]
+        return cast(reduce_("sum", [words, per, 4], term), F32) * scale[block, j]
 
     b.eqs.define(y[(i, j, *q)], reduce_("sum", [BLOCKS], of_block) if nested else of_block(q[0]))
     b.output(y)
@@ -89,6 +91,30 @@ def test_a_dot_product_is_one_instruction_where_there_is_one() -> None:
     assert WITH_DOTS.dots
     assert "vpdpbusd" in lower_group(blocks(), WITH_DOTS).text
     assert "vpdpbusd" not in lower_group(blocks(), without_dots(WITH_DOTS)).text
+
+
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+@pytest.mark.parametrize(("bits", "words"), [(2, 10), (2, 11), (4, 4), (4, 5), (8, 1)])
+def test_sums_of_the_largest_products(bits: int, words: int, target: Target) -> None:
+    """Sums of 16 bits are as large as they can be, those of one word more do not fit, and two products of 8 bits do not either."""
+    group = blocks(bits, words=words)
+    x, codes, scale = ([int(dims.evaluate(n, SIZES[4])) for n in t.shape] for t in group.inputs)
+    for byte in (-128, 127):
+        fixed = {
+            group.inputs[0]: np.full(x, byte, np.int8), group.inputs[1]: np.full(codes, 255, np.uint8),
+            group.inputs[2]: np.ones(scale, np.float32),
+        }  # fmt: skip
+        check(group, SIZES[4:5], 0, target=target, fixed=fixed)
+
+
+@pytest.mark.parametrize(
+    ("bits", "words", "of_bytes", "in_halves"), [(4, 4, True, True), (4, 5, True, False), (8, 1, False, False)]
+)
+def test_products_of_few_bits_are_added_up_in_16_bits(bits: int, words: int, of_bytes: bool, in_halves: bool) -> None:
+    target = without_dots(WITH_DOTS.limited("avx2"))
+    text = lower_group(blocks(bits, words=words), target).text
+    assert ("llvm.x86.avx2.pmadd.ub.sw" in text) == of_bytes
+    assert (re.search(r"add <16 x i16>", text) is not None) == in_halves
 
 
 def test_codes_of_later_blocks_are_prefetched_where_a_block_is_one_stretch_of_memory(

@@ -17,7 +17,11 @@ LARGEST_PRODUCT = 255 * 128
 """The largest product of two bytes, one without and one with a sign."""
 _MOST_OF_HALVES = 2**15 - 1
 _PAIRS = {128: "llvm.x86.sse2.pmadd.wd", 256: "llvm.x86.avx2.pmadd.wd", 512: "llvm.x86.avx512.pmaddw.d.512"}
-_BYTE_PAIRS = {128: "llvm.x86.ssse3.pmadd.ub.sw.128", 256: "llvm.x86.avx2.pmadd.ub.sw", 512: "llvm.x86.avx512.pmaddubs.w.512"}
+_BYTE_PAIRS = {
+    128: "llvm.x86.ssse3.pmadd.ub.sw.128",
+    256: "llvm.x86.avx2.pmadd.ub.sw",
+    512: "llvm.x86.avx512.pmaddubs.w.512",
+}
 
 
 def multiply_add_words(f: FunctionBuilder, a: Val, b: Val, total: Val, a_unsigned: bool) -> Val:
