@@ -13,6 +13,7 @@ from anyshape import dims, ops
 from anyshape.dtypes import F32, I32
 from anyshape.equations.functions import bit_and, cast, reduce_, shift_right
 from anyshape.lower import Group, describe, host_target, lower_group
+from anyshape.lower.emit.loops import streams_ahead
 from anyshape.lower.emit.scopes import row_groups
 from anyshape.lower.llvm import target_probe
 from anyshape.lower.target import Target, processor
@@ -133,6 +134,16 @@ def test_codes_of_later_blocks_are_prefetched_where_a_block_is_one_stretch_of_me
     monkeypatch.setattr(target_probe, "host_target", lambda: here)
     assert "@llvm.prefetch" not in lower_group(blocks(columns=64), here).text  # the processor does so by itself
     assert "@llvm.prefetch" in lower_group(blocks(columns=64), many).text  # of another one nothing is measured
+
+
+def test_parts_of_a_block_are_prefetched_where_vectors_are_narrower_than_a_line() -> None:
+    """A vector of eight columns reads half a line of each word of a block of 64, and the next block is a kilobyte further on."""
+    narrow = without_dots(WITH_DOTS.limited("avx2"))
+    text = lower_group(blocks(columns=64, words=4), narrow).text
+    assert f"{streams_ahead.PARTS_AHEAD * 64 * 4 * 4}" in text
+    assert "@llvm.prefetch" in text
+    assert "@llvm.prefetch" not in lower_group(blocks(columns=64, words=streams_ahead.MOST_PARTS + 1), narrow).text
+    check(blocks(columns=64, words=4), [{M: 9}], target=narrow)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Products of the bytes of two words, added up in lanes of 32 bits.
 
-One operand has a sign, the other has none. Where the processor adds up products of four bytes, that is one instruction; where it adds up two
-of them as 16 bits, with saturation, and no sum can be that large (codes of few bits, ones), it is two; else bytes are widened. Sums are those
-of i32, which wrap around.
+One operand has a sign, the other has none. Where the processor adds up products of four bytes, that is one instruction. Where it adds up
+two products as 16 bits, with saturation, it is two, if no sum can be that large (codes of few bits, ones). Elsewhere bytes are widened.
+Sums are those of i32, which wrap around.
 
 In: words, and the largest product that two of their bytes may have. Out: code.
 """

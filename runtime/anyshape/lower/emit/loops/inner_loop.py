@@ -6,31 +6,27 @@ along its own vector variable and ends its reductions with one across the lanes.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
 from anyshape import dims
-from anyshape.lower.analyse.classify import accesses, cost
+from anyshape.lower.analyse.classify import cost
 from anyshape.lower.emit.loops import byte_sums, dot_sums, reduction
 from anyshape.lower.emit.loops.empty_loops import not_empty, spans_of
 from anyshape.lower.emit.loops.nest import Accumulators, LoopRanges, flat, nest_carrying, shaped, vector_loop
+from anyshape.lower.emit.loops.streams_ahead import prefetch_streams
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext
 from anyshape.lower.emit.values.levels import Buffer
 from anyshape.lower.emit.values.quantisation import store_bytes
-from anyshape.lower.ir.dag import Access, Affine, DagNode, Load, LoopVar, Operation, Reduction, affine, row_major, walk
+from anyshape.lower.ir.dag import Access, DagNode, Load, LoopVar, Operation, Reduction, affine, row_major, walk
 from anyshape.lower.ir.inline_values import neutral
 from anyshape.lower.llvm.interleaved_chains import interleave_chains
-from anyshape.lower.llvm.target_probe import prefetches_streams
 from anyshape.lower.llvm.types import I1, I32, I64, Type, Val, const
 from anyshape.lower.schedule.tree import Loop, bodies_of
 
-STRETCHES_AHEAD = 3
-"""How many iterations ahead a sum of sums prefetches. Of 4 bits in blocks of 32 these are 3 KiB, what memory gives in some 200 ns; one
-iteration is too few, and six are no better."""
 Keeps = Sequence[tuple[DagNode, Buffer]]
 """Nodes that a loop keeps, and where."""
 
@@ -215,7 +211,7 @@ def _iteration(
     values = ctx.values
     out: Accumulators = []
     _fetch_ahead(ctx, fetched)
-    _fetch_streams(ctx, step)
+    prefetch_streams(ctx, step)
     for inner in step.inside:
         emit_loop(ctx, inner)
     _compute_interleaved(ctx, step, keeps)
@@ -253,27 +249,6 @@ def _is_added_as_it_is(ctx: KernelContext, r: Reduction) -> bool:
     """Whether a reduction takes the value of its body, rather than the factors of it."""
     body = r.body
     return isinstance(body, Operation) and body.name != "dot" and body.dtype.is_float and not products_of(ctx, r, 0)
-
-
-def _fetch_streams(ctx: KernelContext, step: Loop) -> None:
-    """Prefetches what sums inside of a loop read some iterations later: memory of which each iteration reads the next stretch. Into the
-    second cache, where there are miss buffers to spare."""
-    f, vector = ctx.f, ctx.values.vector
-    if vector is None or len(step.variables) != 1 or not prefetches_streams(f.target):
-        return
-    (outer,), inside = step.variables, step.inside
-    for a in dict.fromkeys(a for loop in inside for a, _ in accesses((), loop.reductions, set())):
-        inner = [v for loop in inside for v in loop.variables if v in a.domain]
-        stretch, width = a.address.coefficient(outer), a.address.coefficient(vector.variable)
-        counts = [vector.copies, vector.lanes, width, *(v.extent for v in inner)]
-        if a.address.lets or not isinstance(stretch, int) or not all(isinstance(n, int) for n in counts):
-            continue
-        if not stretch or math.prod(counts) != stretch:
-            continue
-        start = Affine(tuple((v, c) for v, c in a.address.terms if v not in inner), a.address.offset)
-        pointer, element = ctx.values.pointer(a.tensor, start), elementwise.memory_type(a.tensor.dtype)
-        for at in range(0, stretch, f.target.line_bytes // element.bytes):
-            f.prefetch(f.gep(pointer, STRETCHES_AHEAD * stretch + at, element), False, into=2)
 
 
 def _tested_by_vector(ctx: KernelContext, n: DagNode) -> bool:
