@@ -27,8 +27,9 @@ MOST_PARTS = 16
 
 
 def prefetch_streams(ctx: KernelContext, step: Loop) -> None:
-    """Prefetches a whole stretch where vectors read all of it and the first cache has miss buffers to spare. Where vectors are narrower than
-    a line, and read a line or less at a time, prefetches these of a stretch: they are too far apart for the processor's own prefetches."""
+    """Prefetches a whole stretch where vectors read all of it and the first cache has miss buffers to spare. Where vectors are narrower
+    than a line, and read a line or less at a time, prefetches these of a stretch: they are too far apart for the processor's own
+    prefetches."""
     f, vector = ctx.f, ctx.values.vector
     if vector is None or len(step.variables) != 1:
         return
@@ -57,7 +58,7 @@ def prefetch_streams(ctx: KernelContext, step: Loop) -> None:
 
 
 def _places(a: Access, inner: Sequence[LoopVar], extents: Sequence[int]) -> Sequence[int]:
-    """Lists the places that iterations of inner loops read, from that of the first one on; none where sizes that only the run tells say that."""
+    """Lists the places that iterations of inner loops read, from that of the first one on; none where only the run tells them."""
     steps = [c for v in inner if isinstance(c := a.address.coefficient(v), int)]
     if len(steps) < len(inner):
         return ()
