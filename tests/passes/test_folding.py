@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from onnx import helper
@@ -77,6 +78,19 @@ def test_what_is_laid_out_otherwise_is_folded_however_large(monkeypatch: pytest.
     )
     assert folded(ops.broadcast_to(weights, (2, 12, 10)), Spy()) is None
     assert folded(ops.broadcast_to(weights[:4], (2, 4, 10)), Spy()) is not None, "as few as are folded anyway"
+
+
+def test_floats_of_8_bits_become_f32_however_many_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No product widens them as it reads them, as it does bytes and floats of 16 bits, and each call would widen all."""
+    monkeypatch.setattr(limits, "FOLD_ELEMENTS", 100)
+    weights = RNG.normal(size=(12, 10)).astype(np.float32)
+    narrow = weights.astype(ml_dtypes.float8_e4m3fn)
+    np.testing.assert_array_equal(folded(ops.cast(narrow, to="f32"), Spy()), narrow.astype(np.float32))
+    scaled = ops.dequantize_linear(narrow, np.float32(2))
+    np.testing.assert_array_equal(folded(scaled, Spy()), narrow.astype(np.float32) * 2)
+    assert folded(ops.cast(narrow, to="f64"), Spy()) is None, "eight times the bytes"
+    assert folded(ops.cast(weights.astype(np.float16), to="f32"), Spy()) is None
+    assert folded(ops.cast(weights.astype(np.int8), to="f32"), Spy()) is None
 
 
 def test_kernels_give_what_the_interpreter_does(monkeypatch: pytest.MonkeyPatch) -> None:

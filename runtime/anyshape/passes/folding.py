@@ -13,7 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from anyshape import dims
-from anyshape.dtypes import CHAR
+from anyshape.dtypes import CHAR, F32
 from anyshape.equations import Tensor
 from anyshape.equations.array_sizes import iterations_of
 from anyshape.equations.expr import Apply, Reduce
@@ -33,7 +33,8 @@ Compute = Callable[[Node], Sequence[Array] | None]
 
 FOLD_ELEMENTS = 1 << 24
 """Constants are folded into others of at most this many elements, or of no more bytes than they have themselves, as weights that are laid
-out otherwise; a larger one stays an op of the program."""
+out otherwise; a larger one stays an op of the program. Floats of 8 bits and fewer, which products do not widen as they read them, may become
+f32 of any number."""
 FOLD_ITERATIONS = 1 << 25
 """The most elements, those summed over included, of the arrays of an equation that only the interpreter can compute."""
 FOLD_OPERATIONS = 5000
@@ -145,7 +146,8 @@ def _is_small_enough(node: Node) -> bool:
     if len(known) < len(counts):
         return False
     computed = sum(n * v.type.dtype.itemsize for n, v in zip(known, node.outputs, strict=True))
-    return sum(known) <= FOLD_ELEMENTS or computed <= _bytes_of_operands(node)
+    widens = any(v is not None and v.type.dtype.is_narrow_float for v in node.data_inputs)
+    return sum(known) <= FOLD_ELEMENTS or computed <= _bytes_of_operands(node) * (F32.itemsize if widens else 1)
 
 
 def _bytes_of_operands(node: Node) -> int:
