@@ -33,8 +33,8 @@ Compute = Callable[[Node], Sequence[Array] | None]
 
 FOLD_ELEMENTS = 1 << 24
 """Constants are folded into others of at most this many elements, or of no more bytes than they have themselves, as weights that are laid
-out otherwise; a larger one stays an op of the program. Floats of 8 bits and fewer, which products do not widen as they read them, may become
-f32 of any number."""
+out otherwise; a larger one stays an op of the program. Floats of at most 8 bits, which products do not widen as they read them, become f32
+of any number."""
 FOLD_ITERATIONS = 1 << 25
 """The most elements, those summed over included, of the arrays of an equation that only the interpreter can compute."""
 FOLD_OPERATIONS = 5000
