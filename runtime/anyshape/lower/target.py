@@ -117,6 +117,11 @@ class Target:
             return max(4, element_bytes) * lanes in (16, 32, 64)
         return element_bytes == 4 and lanes == 8
 
+    def picks_lanes(self, element_bytes: int, lanes: int) -> bool:
+        """Whether an instruction picks any lanes of one vector of such elements, and a vector of f32 is a part of a line of the cache, so
+        that memory is written faster row by row than in columns of such vectors."""
+        return self.picks_of_sixteen and element_bytes in (2, 4) and lanes == 8
+
     @property
     def reads_narrow_constants(self) -> bool:
         """Whether a product takes less time with constants in the bits that they were folded from than as f32: a vector of 16 is widened by

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from anyshape.lower.llvm.builder import FunctionBuilder
 from anyshape.lower.llvm.target_probe import gathers
-from anyshape.lower.llvm.types import F32, I32, I64, Type, Val, ValLike, const, undefined
+from anyshape.lower.llvm.types import F32, I8, I16, I32, I64, Type, Val, ValLike, const, undefined
 
 
 def pick(f: FunctionBuilder, base: Val, type_: Type, indices: Val) -> Val:
@@ -69,6 +69,24 @@ def permute(f: FunctionBuilder, a: Val, b: Val, places: Val) -> Val:
     if a.type.bytes < item:
         picked = f.convert("trunc", picked, a.type.as_int().scalar)
     return f.bitcast(picked, a.type)
+
+
+def lane_picks(f: FunctionBuilder, element_bytes: int, places: Val) -> Val:
+    """Makes of places in one vector (an i32 for each lane) what `pick_lanes` takes: of short elements the place of each byte."""
+    if element_bytes == 4:
+        return places
+    first = f.mul(f.convert("trunc", places, I16), 0x0202)
+    return f.bitcast(f.add(first, 0x0100), I8.vector(2 * places.type.lanes))
+
+
+def pick_lanes(f: FunctionBuilder, a: Val, picks: Val) -> Val:
+    """Lane i is the element of `a` for which `lane_picks` made `picks`, where the target `picks_lanes` of these."""
+    if a.type.bytes == 4:
+        bits = f.bitcast(a, I32.vector(a.type.lanes))
+        return f.bitcast(f.call_intrinsic("llvm.x86.avx2.permd", bits.type, [bits, picks]), a.type)
+    return f.bitcast(
+        f.call_intrinsic("llvm.x86.ssse3.pshuf.b.128", picks.type, [f.bitcast(a, picks.type), picks]), a.type
+    )
 
 
 def _carried(f: FunctionBuilder, a: Val, element: Type) -> Val:

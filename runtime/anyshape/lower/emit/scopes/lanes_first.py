@@ -17,6 +17,7 @@ from anyshape.equations import Tensor
 from anyshape.lower.analyse.classify import cost
 from anyshape.lower.emit.loops.empty_loops import Spans
 from anyshape.lower.emit.loops.nest import LoopRanges, VectorLoop, nest
+from anyshape.lower.emit.scopes.looked_up_rows import looked_up_rows
 from anyshape.lower.emit.values import elementwise
 from anyshape.lower.emit.values.context import KernelContext, Range
 from anyshape.lower.emit.values.levels import Buffer
@@ -72,7 +73,16 @@ def emit_lanes_first(ctx: KernelContext, scope: Scope, inside: Scope, steps: Cal
             )
             nest(ctx, [*outer[still:], vector], lanes, vector=VectorLoop(vector, tiers))
 
-    nest(ctx, outer[:still], blocks, split=split and not shares_rows)
+    def columns() -> None:
+        nest(ctx, outer[:still], blocks, split=split and not shares_rows)
+
+    rows = looked_up_rows(ctx, scope, inside)
+    if rows is None:
+        columns()
+        return
+    is_plain = rows.emit(steps, split)
+    with ctx.levels.when(ctx.f.not_(is_plain), certain=True):
+        columns()
 
 
 def _rows_of_block(ctx: KernelContext, vector: LoopVar, inside: Scope) -> Val:
