@@ -5,6 +5,7 @@ In: an address or vectors, and the places. Out: a vector.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from anyshape.lower.llvm.builder import FunctionBuilder
@@ -126,3 +127,28 @@ def every_existing(f: FunctionBuilder, base: Val, type_: Type, step: int, mask: 
 def masks_elements(f: FunctionBuilder, type_: Type) -> bool:
     """Whether loads of single elements of a vector are one instruction."""
     return f.target.masks and (f.target.scalef or type_.bytes >= F32.bytes)
+
+
+def load_existing(
+    f: FunctionBuilder,
+    base: Val,
+    type_: Type,
+    mask: Val,
+    index: ValLike,
+    memory: Callable[[], tuple[Val, Val] | None],
+) -> Val:
+    """Loads the lanes that the mask has, others are zero. Where no instruction does, each lane would be a branch of its own: a vector that
+    lies in the `memory` of its tensor (addresses of its begin and its end) is loaded as a whole."""
+    ends = None if masks_elements(f, type_) else memory()
+    if ends is None:
+        return f.masked_load(base, type_, mask, index)
+    first, (begin, end) = f.gep(base, index, type_), ends
+    address = f.convert("ptrtoint", first, I64)
+    final = f.sub(end, type_.lanes * type_.bytes)
+    lies_inside = f.and_(f.compare("ge", address, begin), f.compare("le", address, final))
+    with f.if_else(lies_inside) as branch:
+        with branch.then():
+            branch.give(f.select(mask, f.load(first, type_), const(type_, 0)))
+        with branch.otherwise():
+            branch.give(f.masked_load(first, type_, mask))
+    return branch.results[0]

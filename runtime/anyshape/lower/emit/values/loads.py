@@ -21,6 +21,7 @@ from anyshape.lower.llvm.gathering import (
     every,
     every_existing,
     lane_places,
+    load_existing,
     masks_elements,
     pick,
     pick_existing,
@@ -90,7 +91,9 @@ class _LoadOfLanes:
                 if vector.places and mask is None:
                     return self.from_place(pointer, vector.places[self.copy])
                 at = self.copy * vector.lanes
-                return f.load(pointer, type_, at) if mask is None else f.masked_load(pointer, type_, mask, at)
+                if mask is None:
+                    return f.load(pointer, type_, at)
+                return load_existing(f, pointer, type_, mask, at, lambda: values.memory.range_of(self.access.tensor))
         return self.gathered(pointer, mask)
 
     @property

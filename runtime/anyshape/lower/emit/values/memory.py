@@ -15,7 +15,7 @@ from anyshape.equations import Tensor
 from anyshape.lower.emit.values.elementwise import memory_type
 from anyshape.lower.emit.values.levels import Levels
 from anyshape.lower.emit.values.sizes import SizeTable
-from anyshape.lower.llvm.types import I8, PTR, Val
+from anyshape.lower.llvm.types import I8, I64, PTR, Val
 
 
 class Memory:
@@ -76,6 +76,18 @@ class Memory:
         bytes_ = self._sizes.of(offset)
         with levels.at(0):
             return levels.remember(key, f.gep(scratch, bytes_, I8))
+
+    def range_of(self, t: Tensor) -> tuple[Val, Val] | None:
+        """The addresses at which an operand begins and ends, as integers; None for what is no operand."""
+        if t not in self._operands:
+            return None
+        f = self._levels.f
+        elements: Size = 1
+        for n in t.shape:
+            elements = elements * n
+        bytes_ = self._sizes.of(elements * memory_type(t.dtype).bytes)
+        begin = f.convert("ptrtoint", f.load(f.args[1], PTR, self._operands[t]), I64)
+        return begin, f.add(begin, bytes_)
 
     def move(self, t: Tensor, base: Val) -> None:
         """Has a tensor begin elsewhere, at the current level and further in."""
