@@ -5020,7 +5020,7 @@ def overlap_add_by_phase(
     )[0]
 
 
-# specs/window.yaml:949
+# specs/window.yaml:952
 @called
 def phase_sums(
     x: Operand,
@@ -5042,7 +5042,7 @@ def phase_sums(
     )[0]
 
 
-# specs/window.yaml:978
+# specs/window.yaml:981
 @called
 def phase_filters(
     w: Operand, strides: Sequence[int | Dim | Value] | Value, groups: int | Dim | Value | None = 1, *, source: str = ""
@@ -5056,7 +5056,7 @@ def phase_filters(
     return call_alias(STATIC_PHASE_FILTERS, DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:1001
+# specs/window.yaml:1004
 @called
 def interleave_phases(
     x: Operand,
@@ -5074,7 +5074,7 @@ def interleave_phases(
     return call_alias(STATIC_INTERLEAVE_PHASES, DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:1026
+# specs/window.yaml:1029
 @called
 def conv_integer(
     x: Operand,
@@ -5107,7 +5107,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:1063
+# specs/window.yaml:1066
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -5143,7 +5143,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1115
+# specs/window.yaml:1118
 @called
 def qlinear_conv(
     x: Operand,
@@ -5182,7 +5182,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1188
+# specs/window.yaml:1191
 @called
 def max_unpool(
     x: Operand,
@@ -5211,7 +5211,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1231
+# specs/window.yaml:1234
 @called
 def col2im(
     x: Operand,

@@ -2252,7 +2252,7 @@ def overlap_add_by_phase(
     return call(DYN_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:949
+# specs/window.yaml:952
 @called
 def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = None, *, source: str = "") -> Value:
     """Windows laid a stride apart and added up, apart for each position modulo the strides, from one stride on.
@@ -2264,7 +2264,7 @@ def phase_sums(x: Operand, strides: Operand, count: Operand, first: Operand = No
     return call(DYN_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:978
+# specs/window.yaml:981
 @called
 def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -2276,7 +2276,7 @@ def phase_filters(w: Operand, strides: Operand, groups: Operand = 1, *, source: 
     return call(DYN_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:1001
+# specs/window.yaml:1004
 @called
 def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, source: str = "") -> Value:
     """A tensor made of one for each position modulo the strides, from the place `begin` on.
@@ -2288,7 +2288,7 @@ def interleave_phases(x: Operand, size: Operand, begin: Operand = None, *, sourc
     return call(DYN_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:1026
+# specs/window.yaml:1029
 @called
 def conv_integer(
     x: Operand,
@@ -2319,7 +2319,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:1063
+# specs/window.yaml:1066
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -2353,7 +2353,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1115
+# specs/window.yaml:1118
 @called
 def qlinear_conv(
     x: Operand,
@@ -2390,7 +2390,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1188
+# specs/window.yaml:1191
 @called
 def max_unpool(
     x: Operand,
@@ -2417,7 +2417,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1231
+# specs/window.yaml:1234
 @called
 def col2im(
     x: Operand,

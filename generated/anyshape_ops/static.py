@@ -2329,7 +2329,7 @@ def overlap_add_by_phase(
     return call(STATIC_OVERLAP_ADD_BY_PHASE, [x], {"size": size, "strides": strides, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:949
+# specs/window.yaml:952
 @called
 def phase_sums(
     x: Operand, strides: Sequence[int], count: Sequence[int], first: Sequence[int] | None = None, *, source: str = ""
@@ -2343,7 +2343,7 @@ def phase_sums(
     return call(STATIC_PHASE_SUMS, [x], {"strides": strides, "count": count, "first": first}, source)[0]
 
 
-# specs/window.yaml:978
+# specs/window.yaml:981
 @called
 def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source: str = "") -> Value:
     """The filters of a transposed convolution as those of convolutions, one for each position modulo the strides.
@@ -2355,7 +2355,7 @@ def phase_filters(w: Operand, strides: Sequence[int], groups: int = 1, *, source
     return call(STATIC_PHASE_FILTERS, [w], {"strides": strides, "groups": groups}, source)[0]
 
 
-# specs/window.yaml:1001
+# specs/window.yaml:1004
 @called
 def interleave_phases(
     x: Operand, size: Sequence[int], begin: Sequence[int] | None = None, *, source: str = ""
@@ -2369,7 +2369,7 @@ def interleave_phases(
     return call(STATIC_INTERLEAVE_PHASES, [x], {"size": size, "begin": begin}, source)[0]
 
 
-# specs/window.yaml:1026
+# specs/window.yaml:1029
 @called
 def conv_integer(
     x: Operand,
@@ -2400,7 +2400,7 @@ def conv_integer(
     )[0]
 
 
-# specs/window.yaml:1063
+# specs/window.yaml:1066
 @called
 def conv_integer_to_float(
     x: Operand,
@@ -2434,7 +2434,7 @@ def conv_integer_to_float(
     )[0]
 
 
-# specs/window.yaml:1115
+# specs/window.yaml:1118
 @called
 def qlinear_conv(
     x: Operand,
@@ -2471,7 +2471,7 @@ def qlinear_conv(
     )[0]
 
 
-# specs/window.yaml:1188
+# specs/window.yaml:1191
 @called
 def max_unpool(
     x: Operand,
@@ -2498,7 +2498,7 @@ def max_unpool(
     )[0]
 
 
-# specs/window.yaml:1231
+# specs/window.yaml:1234
 @called
 def col2im(
     x: Operand,

@@ -16,7 +16,7 @@ from anyshape.graph.value import Value
 from anyshape_ops import api
 
 
-# specs/window.yaml:1256
+# specs/window.yaml:1259
 def aten_col2im(n: AtenNode) -> Sequence[Value]:
     return [
         api.col2im(

@@ -835,7 +835,16 @@ def overlap_add_by_phase_body(c: Composing) -> list[Any]:
         count=c.size("ceil_div(begin + size, strides) - low"),
         source=c.source,
     )
-    y = api.interleave_phases(phases, begin=c.size("begin % strides"), size=c.size("size"), source=c.source)
+
+    def then1() -> list[Any]:
+        y = api.reshape(phases, newshape=c.size("[b, c, *size]"), allowzero=True, source=c.source)
+        return [y]
+
+    def other1() -> list[Any]:
+        y = api.interleave_phases(phases, begin=c.size("begin % strides"), size=c.size("size"), source=c.source)
+        return [y]
+
+    (y,) = c.if_(c.size("prod(strides) == 1"), then1, other1)
     return [y]
 
 
@@ -847,13 +856,16 @@ OVERLAP_ADD_BY_PHASE = Composition(
         "ceil_div(begin + size, strides) - low": lambda rule, bound: rule.ceil_div(
             bound.begin + bound.size, bound.strides
         ) - bound.low,
+        "prod(strides) == 1": lambda rule, bound: rules.eq(rules.prod(bound.strides), 1),
+        "[b, c, *size]": lambda rule, bound: rules.Vec((bound.b, bound.c, *bound.size)),
         "begin % strides": lambda rule, bound: rule.mod(bound.begin, bound.strides),
         "size": lambda rule, bound: bound.size,
     },
+    truths=frozenset(("prod(strides) == 1",)),
 )
 
 
-# specs/window.yaml:1001
+# specs/window.yaml:1004
 def interleave_phases_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -885,7 +897,7 @@ INTERLEAVE_PHASES = Composition(
 )
 
 
-# specs/window.yaml:1188
+# specs/window.yaml:1191
 def max_unpool_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 
@@ -925,7 +937,7 @@ MAX_UNPOOL = Composition(
 )
 
 
-# specs/window.yaml:1231
+# specs/window.yaml:1234
 def col2im_body(c: Composing) -> list[Any]:
     from anyshape_ops import api
 

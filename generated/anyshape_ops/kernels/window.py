@@ -436,7 +436,7 @@ def overlap_add_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(y[n, h, *p], pad(full, 0)[n, h, *(p_ + begin_ for p_, begin_ in zip(p, begin))], "specs/window.yaml:904")
 
 
-# specs/window.yaml:949
+# specs/window.yaml:952
 def phase_sums_kernel(eqs: Equations, bound: Bound) -> None:
     b, c, strides, count, k, first = bound.b, bound.c, bound.strides, bound.count, bound.k, bound.first
     x, y = eqs.tensor("x"), eqs.tensor("y")
@@ -454,11 +454,11 @@ def phase_sums_kernel(eqs: Equations, bound: Bound) -> None:
                 *(p_ + first_ - q_ for p_, first_, q_ in zip(p, first, q)),
             ],
         ),
-        "specs/window.yaml:964",
+        "specs/window.yaml:967",
     )
 
 
-# specs/window.yaml:978
+# specs/window.yaml:981
 def phase_filters_kernel(eqs: Equations, bound: Bound) -> None:
     groups, m, strides, c, taps = bound.groups, bound.m, bound.strides, bound.c, bound.taps
     w, y = eqs.tensor("w"), eqs.tensor("y")
@@ -470,11 +470,11 @@ def phase_filters_kernel(eqs: Equations, bound: Bound) -> None:
     eqs.define(
         y[h, i, *a, j, *q],
         w[h * c + j, i, *((taps_ - 1 - q_) * strides_ + a_ for taps_, q_, strides_, a_ in zip(taps, q, strides, a))],
-        "specs/window.yaml:990",
+        "specs/window.yaml:993",
     )
 
 
-# specs/window.yaml:1026
+# specs/window.yaml:1029
 def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -513,11 +513,11 @@ def conv_integer_kernel(eqs: Equations, bound: Bound) -> None:
             )
             * (cast(w[h * m + i, j, *q], parse_dtype("i32")) - cast(w_zero[*fit((h * m + i,), z)], parse_dtype("i32"))),
         ),
-        "specs/window.yaml:1036",
+        "specs/window.yaml:1039",
     )
 
 
-# specs/window.yaml:1063
+# specs/window.yaml:1066
 def conv_integer_to_float_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -575,11 +575,11 @@ def conv_integer_to_float_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(bias[h * m + i], parse_dtype("f32")),
             eqs.dtypes["F"],
         ),
-        "specs/window.yaml:1081",
+        "specs/window.yaml:1084",
     )
 
 
-# specs/window.yaml:1115
+# specs/window.yaml:1118
 def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
     b = bound.b
     groups = bound.groups
@@ -642,5 +642,5 @@ def qlinear_conv_kernel(eqs: Equations, bound: Bound) -> None:
             + cast(y_zero[*rules.fill(len(f), 0)], parse_dtype("f32")),
             eqs.dtypes["Q"],
         ),
-        "specs/window.yaml:1136",
+        "specs/window.yaml:1139",
     )

@@ -1227,7 +1227,7 @@ DYN_OVERLAP_ADD_BY_PHASE = OpDef(
     source="specs/window.yaml:920",
 )
 
-# specs/window.yaml:949
+# specs/window.yaml:952
 STATIC_PHASE_SUMS = OpDef(
     name="phase_sums",
     variant="static",
@@ -1244,7 +1244,7 @@ STATIC_PHASE_SUMS = OpDef(
     summary=(
         "Windows laid a stride apart and added up, apart for each position modulo the strides, from one " "stride on."
     ),
-    source="specs/window.yaml:949",
+    source="specs/window.yaml:952",
 )
 DYN_PHASE_SUMS = OpDef(
     name="phase_sums",
@@ -1262,11 +1262,11 @@ DYN_PHASE_SUMS = OpDef(
     summary=(
         "Windows laid a stride apart and added up, apart for each position modulo the strides, from one " "stride on."
     ),
-    source="specs/window.yaml:949",
+    source="specs/window.yaml:952",
     shaping=("count",),
 )
 
-# specs/window.yaml:978
+# specs/window.yaml:981
 STATIC_PHASE_FILTERS = OpDef(
     name="phase_filters",
     variant="static",
@@ -1282,7 +1282,7 @@ STATIC_PHASE_FILTERS = OpDef(
     summary=(
         "The filters of a transposed convolution as those of convolutions, one for each position modulo the " "strides."
     ),
-    source="specs/window.yaml:978",
+    source="specs/window.yaml:981",
     moves=("F",),
 )
 DYN_PHASE_FILTERS = OpDef(
@@ -1300,12 +1300,12 @@ DYN_PHASE_FILTERS = OpDef(
     summary=(
         "The filters of a transposed convolution as those of convolutions, one for each position modulo the " "strides."
     ),
-    source="specs/window.yaml:978",
+    source="specs/window.yaml:981",
     shaping=("groups",),
     moves=("F",),
 )
 
-# specs/window.yaml:1001
+# specs/window.yaml:1004
 STATIC_INTERLEAVE_PHASES = OpDef(
     name="interleave_phases",
     variant="static",
@@ -1319,7 +1319,7 @@ STATIC_INTERLEAVE_PHASES = OpDef(
     relation=relations.interleave_phases_relation,
     composition=compositions.INTERLEAVE_PHASES,
     summary="A tensor made of one for each position modulo the strides, from the place `begin` on.",
-    source="specs/window.yaml:1001",
+    source="specs/window.yaml:1004",
     moves=("T",),
 )
 DYN_INTERLEAVE_PHASES = OpDef(
@@ -1335,11 +1335,11 @@ DYN_INTERLEAVE_PHASES = OpDef(
     relation=relations.interleave_phases_relation,
     composition=compositions.INTERLEAVE_PHASES,
     summary="A tensor made of one for each position modulo the strides, from the place `begin` on.",
-    source="specs/window.yaml:1001",
+    source="specs/window.yaml:1004",
     moves=("T",),
 )
 
-# specs/window.yaml:1026
+# specs/window.yaml:1029
 STATIC_CONV_INTEGER = OpDef(
     name="conv_integer",
     variant="static",
@@ -1366,7 +1366,7 @@ STATIC_CONV_INTEGER = OpDef(
         "A convolution of narrow integers less their zero points, of which there is one, or for the weights "
         "one per result channel."
     ),
-    source="specs/window.yaml:1026",
+    source="specs/window.yaml:1029",
 )
 DYN_CONV_INTEGER = OpDef(
     name="conv_integer",
@@ -1394,11 +1394,11 @@ DYN_CONV_INTEGER = OpDef(
         "A convolution of narrow integers less their zero points, of which there is one, or for the weights "
         "one per result channel."
     ),
-    source="specs/window.yaml:1026",
+    source="specs/window.yaml:1029",
     shaping=("groups",),
 )
 
-# specs/window.yaml:1063
+# specs/window.yaml:1066
 STATIC_CONV_INTEGER_TO_FLOAT = OpDef(
     name="conv_integer_to_float",
     variant="static",
@@ -1428,7 +1428,7 @@ STATIC_CONV_INTEGER_TO_FLOAT = OpDef(
         "A convolution of narrow integers less their zero points, times their scales, plus a bias; scales and"
         " bias are floats."
     ),
-    source="specs/window.yaml:1063",
+    source="specs/window.yaml:1066",
 )
 DYN_CONV_INTEGER_TO_FLOAT = OpDef(
     name="conv_integer_to_float",
@@ -1459,11 +1459,11 @@ DYN_CONV_INTEGER_TO_FLOAT = OpDef(
         "A convolution of narrow integers less their zero points, times their scales, plus a bias; scales and"
         " bias are floats."
     ),
-    source="specs/window.yaml:1063",
+    source="specs/window.yaml:1066",
     shaping=("groups",),
 )
 
-# specs/window.yaml:1115
+# specs/window.yaml:1118
 STATIC_QLINEAR_CONV = OpDef(
     name="qlinear_conv",
     variant="static",
@@ -1495,7 +1495,7 @@ STATIC_QLINEAR_CONV = OpDef(
         "A convolution of integers that stand for floats by scales and zero points, rounded to the result's "
         "own scale."
     ),
-    source="specs/window.yaml:1115",
+    source="specs/window.yaml:1118",
 )
 DYN_QLINEAR_CONV = OpDef(
     name="qlinear_conv",
@@ -1528,11 +1528,11 @@ DYN_QLINEAR_CONV = OpDef(
         "A convolution of integers that stand for floats by scales and zero points, rounded to the result's "
         "own scale."
     ),
-    source="specs/window.yaml:1115",
+    source="specs/window.yaml:1118",
     shaping=("groups",),
 )
 
-# specs/window.yaml:1188
+# specs/window.yaml:1191
 STATIC_MAX_UNPOOL = OpDef(
     name="max_unpool",
     variant="static",
@@ -1554,7 +1554,7 @@ STATIC_MAX_UNPOOL = OpDef(
         "Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger"
         " than what was pooled."
     ),
-    source="specs/window.yaml:1188",
+    source="specs/window.yaml:1191",
     moves=("T",),
 )
 DYN_MAX_UNPOOL = OpDef(
@@ -1578,11 +1578,11 @@ DYN_MAX_UNPOOL = OpDef(
         "Zeros, and the elements of x at the places that max_pool found them at; `output_shape` may be larger"
         " than what was pooled."
     ),
-    source="specs/window.yaml:1188",
+    source="specs/window.yaml:1191",
     moves=("T",),
 )
 
-# specs/window.yaml:1231
+# specs/window.yaml:1234
 STATIC_COL2IM = OpDef(
     name="col2im",
     variant="static",
@@ -1599,7 +1599,7 @@ STATIC_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:1231",
+    source="specs/window.yaml:1234",
 )
 DYN_COL2IM = OpDef(
     name="col2im",
@@ -1617,5 +1617,5 @@ DYN_COL2IM = OpDef(
     relation=relations.col2im_relation,
     composition=compositions.COL2IM,
     summary="Images made of columns, each of which is a block; where blocks overlap, their elements are added.",
-    source="specs/window.yaml:1231",
+    source="specs/window.yaml:1234",
 )

@@ -1248,10 +1248,10 @@ def overlap_add_by_phase_relation(rule: Rule, *, x: Vec, size: Any, strides: Any
     rule.require(gt(strides, 0), lambda: f"strides must be positive, got {strides}")
     rule.require(ge(begin, 0), lambda: f"the first place must not be negative, got {begin}")
     low = rule.floordiv(begin, strides)
-    return rule.bind(outputs={"y": Vec((b, c, *size))}, strides=strides, low=low, begin=begin, size=size)
+    return rule.bind(outputs={"y": Vec((b, c, *size))}, strides=strides, low=low, begin=begin, size=size, b=b, c=c)
 
 
-# specs/window.yaml:949
+# specs/window.yaml:952
 def phase_sums_relation(rule: Rule, *, x: Vec, strides: Any, count: Any, first: Any) -> Bound:
     r = len(strides)
     r = rule.equal(r, len(count), "the length of count")
@@ -1274,7 +1274,7 @@ def phase_sums_relation(rule: Rule, *, x: Vec, strides: Any, count: Any, first: 
     )
 
 
-# specs/window.yaml:978
+# specs/window.yaml:981
 def phase_filters_relation(rule: Rule, *, w: Vec, strides: Any, groups: Any) -> Bound:
     rule.require(ge(len(w), 2), lambda: f"w must have at least rank 2, got rank {len(w)}")
     c = rule.exact_div(w[0], groups)
@@ -1290,7 +1290,7 @@ def phase_filters_relation(rule: Rule, *, w: Vec, strides: Any, groups: Any) -> 
     )
 
 
-# specs/window.yaml:1001
+# specs/window.yaml:1004
 def interleave_phases_relation(rule: Rule, *, x: Vec, size: Any, begin: Any) -> Bound:
     r = len(size)
     if begin is None:
@@ -1308,7 +1308,7 @@ def interleave_phases_relation(rule: Rule, *, x: Vec, size: Any, begin: Any) -> 
     return rule.bind(outputs={"y": Vec((b, c, *size))}, order=order, b=b, c=c, a=a, u=u, begin=begin, size=size)
 
 
-# specs/window.yaml:1026
+# specs/window.yaml:1029
 def conv_integer_relation(
     rule: Rule,
     *,
@@ -1401,7 +1401,7 @@ def conv_integer_relation(
     )
 
 
-# specs/window.yaml:1063
+# specs/window.yaml:1066
 def conv_integer_to_float_relation(
     rule: Rule,
     *,
@@ -1507,7 +1507,7 @@ def conv_integer_to_float_relation(
     )
 
 
-# specs/window.yaml:1115
+# specs/window.yaml:1118
 def qlinear_conv_relation(
     rule: Rule,
     *,
@@ -1617,7 +1617,7 @@ def qlinear_conv_relation(
     )
 
 
-# specs/window.yaml:1188
+# specs/window.yaml:1191
 def max_unpool_relation(
     rule: Rule, *, x: Vec, indices: Vec, kernel: Any, strides: Any, pads: Any, output_shape: Any
 ) -> Bound:
@@ -1663,7 +1663,7 @@ def max_unpool_relation(
     )
 
 
-# specs/window.yaml:1231
+# specs/window.yaml:1234
 def col2im_relation(rule: Rule, *, x: Vec, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Bound:
     def window(n: Any, k: Any, s: Any, d: Any, pads: Any, up: Any) -> Any:
         room = n + pads - (k - 1) * d - 1

@@ -2924,7 +2924,7 @@ def overlap_add_by_phase_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *k, *d_))}, {"size": size, "strides": d.default(strides), "begin": d.default(begin)})
 
 
-# specs/window.yaml:938
+# specs/window.yaml:941
 def overlap_add_by_phase_reference(x: Any, size: Any, strides: Any, begin: Any) -> Any:
     return laid(x, size, strides, [1] * len(size), begin)
 
@@ -2934,37 +2934,37 @@ OVERLAP_ADD_BY_PHASE = Property(
     overlap_add_by_phase_case,
     overlap_add_by_phase_reference,
     (
-        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:940"),
+        Example({"x": Given((2, 1, 3, 2))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:943"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (6,), "strides": (2,)},
             {"y": Given(value=(((1, 10, 2, 20, 3, 30),),))},
             None,
-            "specs/window.yaml:941",
+            "specs/window.yaml:944",
         ),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (3,), "begin": (2,)},
             {"y": Given(value=(((23, 30, 0),),))},
             None,
-            "specs/window.yaml:942",
+            "specs/window.yaml:945",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:943"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:944"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:945"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:946"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "windows of", "specs/window.yaml:947"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "size must not be negative", "specs/window.yaml:948"),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:946",
+            "specs/window.yaml:949",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"size": (2,), "begin": (-1,)},
             {},
             "first place must not be negative",
-            "specs/window.yaml:947",
+            "specs/window.yaml:950",
         ),
     ),
     "specs/window.yaml:920",
@@ -2974,11 +2974,11 @@ OVERLAP_ADD_BY_PHASE = Property(
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:932"),
         Refusal(r"the first place must not be negative, got .*", "specs/window.yaml:933"),
     ),
-    reference_source="specs/window.yaml:938",
+    reference_source="specs/window.yaml:941",
 )
 
 
-# specs/window.yaml:949
+# specs/window.yaml:952
 def phase_sums_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -2991,7 +2991,7 @@ def phase_sums_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *k, *d_))}, {"strides": strides, "count": count, "first": d.default(first)})
 
 
-# specs/window.yaml:966
+# specs/window.yaml:969
 def phase_sums_reference(x: Any, strides: Any, count: Any, first: Any) -> Any:
     return apart(
         laid(
@@ -3016,66 +3016,66 @@ PHASE_SUMS = Property(
             {"strides": (2,), "count": (3,)},
             {"y": Given((2, 1, 2, 3))},
             None,
-            "specs/window.yaml:969",
+            "specs/window.yaml:972",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20), (100, 200)),),))},
             {"strides": (2,), "count": (3,)},
             {"y": Given(value=((((1, 102, 200), (10, 20, 0)),),))},
             None,
-            "specs/window.yaml:970",
+            "specs/window.yaml:973",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20), (100, 200)),),))},
             {"strides": (2,), "count": (1,), "first": (1,)},
             {"y": Given(value=((((102,), (20,)),),))},
             None,
-            "specs/window.yaml:971",
+            "specs/window.yaml:974",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (0,)},
             {"y": Given((1, 1, 1, 0))},
             None,
-            "specs/window.yaml:972",
+            "specs/window.yaml:975",
         ),
         Example(
-            {"x": Given((1, 1, 2, 2))}, {"strides": (2, 2), "count": (1, 1)}, {}, "windows of", "specs/window.yaml:973"
+            {"x": Given((1, 1, 2, 2))}, {"strides": (2, 2), "count": (1, 1)}, {}, "windows of", "specs/window.yaml:976"
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (0,), "count": (1,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:974",
+            "specs/window.yaml:977",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (-1,)},
             {},
             "count must not be negative",
-            "specs/window.yaml:975",
+            "specs/window.yaml:978",
         ),
         Example(
             {"x": Given((1, 1, 2, 2))},
             {"strides": (1,), "count": (1,), "first": (-1,)},
             {},
             "first stride must not be negative",
-            "specs/window.yaml:976",
+            "specs/window.yaml:979",
         ),
     ),
-    "specs/window.yaml:949",
+    "specs/window.yaml:952",
     asserts=(
-        Refusal(r"windows of .* at .* for strides .*", "specs/window.yaml:959"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:960"),
-        Refusal(r"a count must not be negative, got .*", "specs/window.yaml:961"),
-        Refusal(r"the first stride must not be negative, got .*", "specs/window.yaml:962"),
+        Refusal(r"windows of .* at .* for strides .*", "specs/window.yaml:962"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:963"),
+        Refusal(r"a count must not be negative, got .*", "specs/window.yaml:964"),
+        Refusal(r"the first stride must not be negative, got .*", "specs/window.yaml:965"),
     ),
-    reference_source="specs/window.yaml:966",
+    reference_source="specs/window.yaml:969",
 )
 
 
-# specs/window.yaml:978
+# specs/window.yaml:981
 def phase_filters_case(d: Draw) -> Case:
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
     groups = 1 if groups_given is None else groups_given
@@ -3086,7 +3086,7 @@ def phase_filters_case(d: Draw) -> Case:
     return Case({"w": Vec((groups * c, m, *k))}, {"strides": strides, "groups": groups_given})
 
 
-# specs/window.yaml:992
+# specs/window.yaml:995
 def phase_filters_reference(w: Any, strides: Any, groups: Any) -> Any:
     return (
         lambda y, r: np.flip(
@@ -3105,32 +3105,32 @@ PHASE_FILTERS = Property(
             {"strides": (2, 1), "groups": 2},
             {"y": Given((2, 3, 2, 1, 2, 2, 2))},
             None,
-            "specs/window.yaml:995",
+            "specs/window.yaml:998",
         ),
         Example(
             {"w": Given(value=(((1, 2, 3, 4),),))},
             {"strides": (2,)},
             {"y": Given(value=(((((3, 1),), ((4, 2),)),),))},
             None,
-            "specs/window.yaml:996",
+            "specs/window.yaml:999",
         ),
         Example(
-            {"w": Given((0, 1, 2))}, {"strides": (1,), "groups": -1}, {}, "at least one group", "specs/window.yaml:997"
+            {"w": Given((0, 1, 2))}, {"strides": (1,), "groups": -1}, {}, "at least one group", "specs/window.yaml:1000"
         ),
-        Example({"w": Given((1, 1, 2))}, {"strides": (0,)}, {}, "strides must be positive", "specs/window.yaml:998"),
-        Example({"w": Given((1, 1, 3))}, {"strides": (2,)}, {}, "are no multiples", "specs/window.yaml:999"),
+        Example({"w": Given((1, 1, 2))}, {"strides": (0,)}, {}, "strides must be positive", "specs/window.yaml:1001"),
+        Example({"w": Given((1, 1, 3))}, {"strides": (2,)}, {}, "are no multiples", "specs/window.yaml:1002"),
     ),
-    "specs/window.yaml:978",
+    "specs/window.yaml:981",
     asserts=(
-        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:986"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:987"),
-        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:988"),
+        Refusal(r"there must be at least one group, got .*", "specs/window.yaml:989"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:990"),
+        Refusal(r"windows of .* are no multiples of the strides .*", "specs/window.yaml:991"),
     ),
-    reference_source="specs/window.yaml:992",
+    reference_source="specs/window.yaml:995",
 )
 
 
-# specs/window.yaml:1001
+# specs/window.yaml:1004
 def interleave_phases_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -3142,7 +3142,7 @@ def interleave_phases_case(d: Draw) -> Case:
     return Case({"x": Vec((b, c, *a, *u))}, {"size": size, "begin": d.default(begin)})
 
 
-# specs/window.yaml:1016
+# specs/window.yaml:1019
 def interleave_phases_reference(x: Any, size: Any, begin: Any) -> Any:
     return together(x, len(size))[slice(None), slice(None), *[slice(c, c + n) for c, n in zip(begin, size)]]
 
@@ -3152,37 +3152,37 @@ INTERLEAVE_PHASES = Property(
     interleave_phases_case,
     interleave_phases_reference,
     (
-        Example({"x": Given((2, 1, 2, 3))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:1018"),
+        Example({"x": Given((2, 1, 2, 3))}, {"size": (5,)}, {"y": Given((2, 1, 5))}, None, "specs/window.yaml:1021"),
         Example(
             {"x": Given(value=((((1, 2, 3), (10, 20, 30)),),))},
             {"size": (4,), "begin": (1,)},
             {"y": Given(value=(((10, 2, 20, 3),),))},
             None,
-            "specs/window.yaml:1019",
+            "specs/window.yaml:1022",
         ),
         Example(
             {"x": Given(value=((((1, 2), (10, 20)),),))},
             {"size": (4,)},
             {"y": Given(value=(((1, 10, 2, 20),),))},
             None,
-            "specs/window.yaml:1020",
+            "specs/window.yaml:1023",
         ),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:1021"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "phases", "specs/window.yaml:1022"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "places from", "specs/window.yaml:1023"),
-        Example({"x": Given((1, 1, 2, 2))}, {"size": (3,), "begin": (2,)}, {}, "of phases", "specs/window.yaml:1024"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (0,)}, {"y": Given((1, 1, 0))}, None, "specs/window.yaml:1024"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (2, 2)}, {}, "phases", "specs/window.yaml:1025"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (-1,)}, {}, "places from", "specs/window.yaml:1026"),
+        Example({"x": Given((1, 1, 2, 2))}, {"size": (3,), "begin": (2,)}, {}, "of phases", "specs/window.yaml:1027"),
     ),
-    "specs/window.yaml:1001",
+    "specs/window.yaml:1004",
     asserts=(
-        Refusal(r"phases .* of .* for .*", "specs/window.yaml:1009"),
-        Refusal(r".* places from .* on", "specs/window.yaml:1010"),
-        Refusal(r".* places from .* on of phases .* of .*", "specs/window.yaml:1011"),
+        Refusal(r"phases .* of .* for .*", "specs/window.yaml:1012"),
+        Refusal(r".* places from .* on", "specs/window.yaml:1013"),
+        Refusal(r".* places from .* on of phases .* of .*", "specs/window.yaml:1014"),
     ),
-    reference_source="specs/window.yaml:1016",
+    reference_source="specs/window.yaml:1019",
 )
 
 
-# specs/window.yaml:1026
+# specs/window.yaml:1029
 def conv_integer_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -3209,7 +3209,7 @@ def conv_integer_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:1039
+# specs/window.yaml:1042
 def conv_integer_reference(
     x: Any, w: Any, x_zero: Any, w_zero: Any, strides: Any, dilations: Any, pads: Any, auto_pad: Any, groups: Any
 ) -> Any:
@@ -3236,113 +3236,113 @@ CONV_INTEGER = Property(
     conv_integer_reference,
     (
         Example(
-            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:1044"
+            {"x": Given((1, 2, 5)), "w": Given((3, 2, 2))}, {}, {"y": Given((1, 3, 4))}, None, "specs/window.yaml:1047"
         ),
         Example(
             {"x": Given((1, 2, 5, 5)), "w": Given((4, 1, 3, 3)), "x_zero": Given(()), "w_zero": Given((4,))},
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:1045",
+            "specs/window.yaml:1048",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4)), "x_zero": Given((1,))},
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:1046",
+            "specs/window.yaml:1049",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:1047",
+            "specs/window.yaml:1050",
         ),
         Example(
             {"x": Given((1, 1, 6)), "w": Given((1, 1, 4))},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:1048",
+            "specs/window.yaml:1051",
         ),
         Example(
             {"x": Given((1, 0, 2)), "w": Given((1, 0, 1))},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:1049",
+            "specs/window.yaml:1052",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:1050"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 0))}, {}, {}, "at least one tap", "specs/window.yaml:1053"),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:1051",
+            "specs/window.yaml:1054",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1))},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:1052",
+            "specs/window.yaml:1055",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 2))},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:1053",
+            "specs/window.yaml:1056",
         ),
-        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:1054"),
+        Example({"x": Given((1, 1, 2)), "w": Given((1, 1, 3))}, {}, {}, "is larger than", "specs/window.yaml:1057"),
         Example(
-            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:1055"
+            {"x": Given((1, 1, 3)), "w": Given((1, 1, 3))}, {}, {"y": Given((1, 1, 1))}, None, "specs/window.yaml:1058"
         ),
         Example(
             {"x": Given((1, 1, 1)), "w": Given((1, 1, 3))},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1056",
+            "specs/window.yaml:1059",
         ),
         Example(
             {"x": Given((1, 3, 2)), "w": Given((6, 1, 1)), "w_zero": Given((6,))},
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:1057",
+            "specs/window.yaml:1060",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((1, 1, 1)), "x_zero": Given((2,))},
             {},
             {},
             "one zero point",
-            "specs/window.yaml:1058",
+            "specs/window.yaml:1061",
         ),
         Example(
             {"x": Given((1, 1, 2)), "w": Given((3, 1, 1)), "w_zero": Given((2,))},
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:1059",
+            "specs/window.yaml:1062",
         ),
         Example(
             {"x": Given(value=(((3, 5, 7),),)), "w": Given(value=(((1, 2),),)), "x_zero": Given(value=5)},
             {"pads": (1, 0)},
             {"y": Given(value=(((-4, -2, 4),),))},
             None,
-            "specs/window.yaml:1060",
+            "specs/window.yaml:1063",
         ),
         Example(
             {"x": Given(value=(((2, 3),),)), "w": Given(value=(((3,),), ((4,),))), "w_zero": Given(value=(1, 6))},
             {},
             {"y": Given(value=(((4, 6), (-4, -6)),))},
             None,
-            "specs/window.yaml:1061",
+            "specs/window.yaml:1064",
         ),
     ),
-    "specs/window.yaml:1026",
+    "specs/window.yaml:1029",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:189"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:190"),
@@ -3350,14 +3350,14 @@ CONV_INTEGER = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:192"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:193"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:196"),
-        Refusal(r"x has one zero point, got .*", "specs/window.yaml:1033"),
-        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:1034"),
+        Refusal(r"x has one zero point, got .*", "specs/window.yaml:1036"),
+        Refusal(r"zero points .* of the weights are not one for all or for each of .*", "specs/window.yaml:1037"),
     ),
-    reference_source="specs/window.yaml:1039",
+    reference_source="specs/window.yaml:1042",
 )
 
 
-# specs/window.yaml:1063
+# specs/window.yaml:1066
 def conv_integer_to_float_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -3394,7 +3394,7 @@ def conv_integer_to_float_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:1086
+# specs/window.yaml:1089
 def conv_integer_to_float_reference(
     x: Any,
     x_scale: Any,
@@ -3439,7 +3439,7 @@ CONV_INTEGER_TO_FLOAT = Property(
             {},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/window.yaml:1091",
+            "specs/window.yaml:1094",
         ),
         Example(
             {
@@ -3454,7 +3454,7 @@ CONV_INTEGER_TO_FLOAT = Property(
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:1092",
+            "specs/window.yaml:1095",
         ),
         Example(
             {
@@ -3467,77 +3467,77 @@ CONV_INTEGER_TO_FLOAT = Property(
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:1094",
+            "specs/window.yaml:1097",
         ),
         Example(
             {"x": Given((1, 1, 6)), "x_scale": Given(()), "w": Given((1, 1, 4)), "w_scale": Given(())},
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:1095",
+            "specs/window.yaml:1098",
         ),
         Example(
             {"x": Given((1, 1, 6)), "x_scale": Given(()), "w": Given((1, 1, 4)), "w_scale": Given(())},
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:1096",
+            "specs/window.yaml:1099",
         ),
         Example(
             {"x": Given((1, 0, 2)), "x_scale": Given(()), "w": Given((1, 0, 1)), "w_scale": Given(())},
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:1097",
+            "specs/window.yaml:1100",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 0)), "w_scale": Given(())},
             {},
             {},
             "at least one tap",
-            "specs/window.yaml:1098",
+            "specs/window.yaml:1101",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 1)), "w_scale": Given(())},
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:1099",
+            "specs/window.yaml:1102",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 1)), "w_scale": Given(())},
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:1100",
+            "specs/window.yaml:1103",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 2)), "w_scale": Given(())},
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:1101",
+            "specs/window.yaml:1104",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((1, 1, 3)), "w_scale": Given(())},
             {},
             {},
             "is larger than",
-            "specs/window.yaml:1102",
+            "specs/window.yaml:1105",
         ),
         Example(
             {"x": Given((1, 1, 3)), "x_scale": Given(()), "w": Given((1, 1, 3)), "w_scale": Given(())},
             {},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1103",
+            "specs/window.yaml:1106",
         ),
         Example(
             {"x": Given((1, 1, 1)), "x_scale": Given(()), "w": Given((1, 1, 3)), "w_scale": Given(())},
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1104",
+            "specs/window.yaml:1107",
         ),
         Example(
             {
@@ -3550,14 +3550,14 @@ CONV_INTEGER_TO_FLOAT = Property(
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:1105",
+            "specs/window.yaml:1108",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given((2,)), "w": Given((1, 1, 1)), "w_scale": Given(())},
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:1106",
+            "specs/window.yaml:1109",
         ),
         Example(
             {
@@ -3570,14 +3570,14 @@ CONV_INTEGER_TO_FLOAT = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:1107",
+            "specs/window.yaml:1110",
         ),
         Example(
             {"x": Given((1, 1, 2)), "x_scale": Given(()), "w": Given((3, 1, 1)), "w_scale": Given((2,))},
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:1108",
+            "specs/window.yaml:1111",
         ),
         Example(
             {
@@ -3590,7 +3590,7 @@ CONV_INTEGER_TO_FLOAT = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:1109",
+            "specs/window.yaml:1112",
         ),
         Example(
             {
@@ -3604,7 +3604,7 @@ CONV_INTEGER_TO_FLOAT = Property(
             {"pads": (1, 0)},
             {"y": Given(value=(((99.5, 99.75, 100.5),),))},
             None,
-            "specs/window.yaml:1110",
+            "specs/window.yaml:1113",
         ),
         Example(
             {
@@ -3617,10 +3617,10 @@ CONV_INTEGER_TO_FLOAT = Property(
             {},
             {"y": Given(value=(((-65025.0,),),))},
             None,
-            "specs/window.yaml:1112",
+            "specs/window.yaml:1115",
         ),
     ),
-    "specs/window.yaml:1063",
+    "specs/window.yaml:1066",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:189"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:190"),
@@ -3628,17 +3628,17 @@ CONV_INTEGER_TO_FLOAT = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:192"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:193"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:196"),
-        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:1077"),
+        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:1080"),
         Refusal(
             r"scales .* and zero points .* of the weights are not one for all or for each of .*",
-            "specs/window.yaml:1078",
+            "specs/window.yaml:1081",
         ),
     ),
-    reference_source="specs/window.yaml:1086",
+    reference_source="specs/window.yaml:1089",
 )
 
 
-# specs/window.yaml:1115
+# specs/window.yaml:1118
 def qlinear_conv_case(d: Draw) -> Case:
     b = d.dim("b")
     groups_given = d.default(d.mostly((1, 2, 3, 4, 5), lambda: d.positives(1)[0]))
@@ -3679,7 +3679,7 @@ def qlinear_conv_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:1141
+# specs/window.yaml:1144
 def qlinear_conv_reference(
     x: Any,
     x_scale: Any,
@@ -3745,7 +3745,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 3, 4))},
             None,
-            "specs/window.yaml:1152",
+            "specs/window.yaml:1155",
         ),
         Example(
             {
@@ -3762,7 +3762,7 @@ QLINEAR_CONV = Property(
             {"groups": 2, "pads": (1, 1, 1, 1)},
             {"y": Given((1, 4, 5, 5))},
             None,
-            "specs/window.yaml:1153",
+            "specs/window.yaml:1156",
         ),
         Example(
             {
@@ -3778,7 +3778,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_UPPER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:1155",
+            "specs/window.yaml:1158",
         ),
         Example(
             {
@@ -3794,7 +3794,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "SAME_LOWER"},
             {"y": Given((1, 1, 3))},
             None,
-            "specs/window.yaml:1157",
+            "specs/window.yaml:1160",
         ),
         Example(
             {
@@ -3810,7 +3810,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,), "auto_pad": "VALID"},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:1159",
+            "specs/window.yaml:1162",
         ),
         Example(
             {
@@ -3826,7 +3826,7 @@ QLINEAR_CONV = Property(
             {"groups": -1},
             {},
             "at least one group",
-            "specs/window.yaml:1161",
+            "specs/window.yaml:1164",
         ),
         Example(
             {
@@ -3842,7 +3842,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "at least one tap",
-            "specs/window.yaml:1163",
+            "specs/window.yaml:1166",
         ),
         Example(
             {
@@ -3858,7 +3858,7 @@ QLINEAR_CONV = Property(
             {"strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:1164",
+            "specs/window.yaml:1167",
         ),
         Example(
             {
@@ -3874,7 +3874,7 @@ QLINEAR_CONV = Property(
             {"dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:1166",
+            "specs/window.yaml:1169",
         ),
         Example(
             {
@@ -3890,7 +3890,7 @@ QLINEAR_CONV = Property(
             {"pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:1168",
+            "specs/window.yaml:1171",
         ),
         Example(
             {
@@ -3906,7 +3906,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "is larger than",
-            "specs/window.yaml:1170",
+            "specs/window.yaml:1173",
         ),
         Example(
             {
@@ -3922,7 +3922,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1171",
+            "specs/window.yaml:1174",
         ),
         Example(
             {
@@ -3938,7 +3938,7 @@ QLINEAR_CONV = Property(
             {"pads": (1, 1)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1172",
+            "specs/window.yaml:1175",
         ),
         Example(
             {
@@ -3954,7 +3954,7 @@ QLINEAR_CONV = Property(
             {"strides": (2,)},
             {"y": Given((1, 1, 2))},
             None,
-            "specs/window.yaml:1173",
+            "specs/window.yaml:1176",
         ),
         Example(
             {
@@ -3970,7 +3970,7 @@ QLINEAR_CONV = Property(
             {"groups": 3},
             {"y": Given((1, 6, 2))},
             None,
-            "specs/window.yaml:1174",
+            "specs/window.yaml:1177",
         ),
         Example(
             {
@@ -3986,7 +3986,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:1175",
+            "specs/window.yaml:1178",
         ),
         Example(
             {
@@ -4002,7 +4002,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:1176",
+            "specs/window.yaml:1179",
         ),
         Example(
             {
@@ -4018,7 +4018,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:1178",
+            "specs/window.yaml:1181",
         ),
         Example(
             {
@@ -4034,7 +4034,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "x has one scale",
-            "specs/window.yaml:1179",
+            "specs/window.yaml:1182",
         ),
         Example(
             {
@@ -4050,7 +4050,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "the result has one scale",
-            "specs/window.yaml:1180",
+            "specs/window.yaml:1183",
         ),
         Example(
             {
@@ -4066,7 +4066,7 @@ QLINEAR_CONV = Property(
             {},
             {},
             "for all or for each",
-            "specs/window.yaml:1182",
+            "specs/window.yaml:1185",
         ),
         Example(
             {
@@ -4083,7 +4083,7 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((10, 12),),))},
             None,
-            "specs/window.yaml:1183",
+            "specs/window.yaml:1186",
         ),
         Example(
             {
@@ -4099,10 +4099,10 @@ QLINEAR_CONV = Property(
             {},
             {"y": Given(value=(((127,),),), dtype="i8")},
             None,
-            "specs/window.yaml:1185",
+            "specs/window.yaml:1188",
         ),
     ),
-    "specs/window.yaml:1115",
+    "specs/window.yaml:1118",
     asserts=(
         Refusal(r"there must be at least one group, got .*", "specs/window.yaml:189"),
         Refusal(r"strides must be positive, got .*", "specs/window.yaml:190"),
@@ -4110,18 +4110,18 @@ QLINEAR_CONV = Property(
         Refusal(r"pads must not be negative, got .*", "specs/window.yaml:192"),
         Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:193"),
         Refusal(r"a window of .* is larger than .* and its pads", "specs/window.yaml:196"),
-        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:1131"),
-        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:1132"),
+        Refusal(r"x has one scale and one zero point, got .* and .*", "specs/window.yaml:1134"),
+        Refusal(r"the result has one scale and one zero point, got .* and .*", "specs/window.yaml:1135"),
         Refusal(
             r"scales .* and zero points .* of the weights are not one for all or for each of .*",
-            "specs/window.yaml:1133",
+            "specs/window.yaml:1136",
         ),
     ),
-    reference_source="specs/window.yaml:1141",
+    reference_source="specs/window.yaml:1144",
 )
 
 
-# specs/window.yaml:1188
+# specs/window.yaml:1191
 def max_unpool_case(d: Draw) -> Case:
     b = d.dim("b")
     c = d.dim("c")
@@ -4140,7 +4140,7 @@ def max_unpool_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:1212
+# specs/window.yaml:1215
 def max_unpool_reference(x: Any, indices: Any, kernel: Any, strides: Any, pads: Any, output_shape: Any) -> Any:
     return unpooled(x, indices, kernel, strides, pads, output_shape)
 
@@ -4155,107 +4155,107 @@ MAX_UNPOOL = Property(
             {"kernel": (2,), "strides": (2,)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:1215",
+            "specs/window.yaml:1218",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((1, 2),),))},
             {"kernel": (2,), "strides": (2,), "pads": (1, 0), "output_shape": (1, 1, 4)},
             {"y": Given(value=(((0, 5, 6, 0),),), dtype="f32")},
             None,
-            "specs/window.yaml:1217",
+            "specs/window.yaml:1220",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (0,)},
             {},
             "at least one tap",
-            "specs/window.yaml:1219",
+            "specs/window.yaml:1222",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:1220",
+            "specs/window.yaml:1223",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (2,), "pads": (-1, 0)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:1221",
+            "specs/window.yaml:1224",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 1)},
             {},
             "leave a negative size",
-            "specs/window.yaml:1222",
+            "specs/window.yaml:1225",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,), "pads": (1, 0)},
             {},
             "leave nothing",
-            "specs/window.yaml:1223",
+            "specs/window.yaml:1226",
         ),
         Example(
             {"x": Given((1, 1, 2)), "indices": Given(value=(((0, 1),),))},
             {"kernel": (2,), "output_shape": (1, 1, 2)},
             {},
             "has no room",
-            "specs/window.yaml:1224",
+            "specs/window.yaml:1227",
         ),
         Example(
             {"x": Given(value=(((5, 6),),), dtype="f32"), "indices": Given(value=(((0, 2),),))},
             {"kernel": (2,)},
             {"y": Given(value=(((5, 0, 6),),), dtype="f32")},
             None,
-            "specs/window.yaml:1225",
+            "specs/window.yaml:1228",
         ),
         Example(
             {"x": Given((1, 1, 1)), "indices": Given(value=(((0,),),))},
             {"kernel": (1,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1226",
+            "specs/window.yaml:1229",
         ),
         Example(
             {"x": Given((1, 1, 0, 2)), "indices": Given((1, 1, 0, 2))},
             {"kernel": (1, 1)},
             {"y": Given((1, 1, 0, 2))},
             None,
-            "specs/window.yaml:1227",
+            "specs/window.yaml:1230",
         ),
         Example(
             {"x": Given((0, 1, 2)), "indices": Given((0, 1, 2))},
             {"kernel": (1,)},
             {"y": Given((0, 1, 2))},
             None,
-            "specs/window.yaml:1228",
+            "specs/window.yaml:1231",
         ),
         Example(
             {"x": Given((1, 0, 2)), "indices": Given((1, 0, 2))},
             {"kernel": (1,)},
             {"y": Given((1, 0, 2))},
             None,
-            "specs/window.yaml:1229",
+            "specs/window.yaml:1232",
         ),
     ),
-    "specs/window.yaml:1188",
+    "specs/window.yaml:1191",
     asserts=(
-        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:1199"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1200"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:1201"),
-        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:1203"),
-        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:1204"),
-        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:1206"),
+        Refusal(r"a window has at least one tap, got .*", "specs/window.yaml:1202"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1203"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:1204"),
+        Refusal(r"the pads .* leave a negative size: .*", "specs/window.yaml:1206"),
+        Refusal(r"the pads .* leave nothing of .*", "specs/window.yaml:1207"),
+        Refusal(r"the output shape .* has no room for .*", "specs/window.yaml:1209"),
     ),
-    reference_source="specs/window.yaml:1212",
+    reference_source="specs/window.yaml:1215",
 )
 
 
-# specs/window.yaml:1231
+# specs/window.yaml:1234
 def col2im_case(d: Draw) -> Case:
     rule = Rule("col2im")
     b = d.dim("b")
@@ -4289,7 +4289,7 @@ def col2im_case(d: Draw) -> Case:
     )
 
 
-# specs/window.yaml:1253
+# specs/window.yaml:1256
 def col2im_reference(x: Any, image: Any, block: Any, strides: Any, dilations: Any, pads: Any) -> Any:
     return folded(x, image, block, strides, dilations, pads)
 
@@ -4304,108 +4304,108 @@ COL2IM = Property(
             {"image": (3, 4), "block": (2, 3)},
             {"y": Given((2, 2, 3, 4))},
             None,
-            "specs/window.yaml:1258",
+            "specs/window.yaml:1261",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3), (10, 20, 30)),))},
             {"image": (4,), "block": (2,)},
             {"y": Given(value=(((1, 12, 23, 30),),))},
             None,
-            "specs/window.yaml:1259",
+            "specs/window.yaml:1262",
         ),
         Example(
             {"x": Given((1, 4, 6))},
             {"image": (3, 4), "block": (2, 2), "strides": (2, 1), "dilations": (1, 2), "pads": (0, 0, 1, 1)},
             {"y": Given((1, 1, 3, 4))},
             None,
-            "specs/window.yaml:1260",
+            "specs/window.yaml:1263",
         ),
         Example(
             {"x": Given(value=(((1, 2, 3, 4, 5), (10, 20, 30, 40, 50)),))},
             {"image": (4,), "block": (2,), "pads": (1, 1)},
             {"y": Given(value=(((12, 23, 34, 45),),))},
             None,
-            "specs/window.yaml:1261",
+            "specs/window.yaml:1264",
         ),
         Example(
             {"x": Given((1, 2, 4))},
             {"image": (4,), "block": (1,)},
             {"y": Given((1, 2, 4))},
             None,
-            "specs/window.yaml:1262",
+            "specs/window.yaml:1265",
         ),
         Example(
             {"x": Given((1, 1, 2))},
             {"image": (0,), "block": (1,), "pads": (1, 1)},
             {"y": Given((1, 1, 0))},
             None,
-            "specs/window.yaml:1263",
+            "specs/window.yaml:1266",
         ),
         Example(
             {"x": Given((1, 2, 0))},
             {"image": (1,), "block": (2,)},
             {"y": Given((1, 1, 1))},
             None,
-            "specs/window.yaml:1264",
+            "specs/window.yaml:1267",
         ),
         Example(
             {"x": Given((1, 0, 3))},
             {"image": (4,), "block": (-1,)},
             {},
             "at least one element",
-            "specs/window.yaml:1265",
+            "specs/window.yaml:1268",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "strides": (0,)},
             {},
             "strides must be positive",
-            "specs/window.yaml:1266",
+            "specs/window.yaml:1269",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "dilations": (0,)},
             {},
             "dilations must be positive",
-            "specs/window.yaml:1267",
+            "specs/window.yaml:1270",
         ),
         Example(
             {"x": Given((1, 2, 3))},
             {"image": (4,), "block": (2,), "pads": (-1, 1)},
             {},
             "pads must not be negative",
-            "specs/window.yaml:1268",
+            "specs/window.yaml:1271",
         ),
         Example(
             {"x": Given(value=(((1, 2),),))},
             {"image": (4,), "block": (1,), "strides": (3,), "pads": (1, 1)},
             {"y": Given(value=(((0, 0, 2, 0),),))},
             None,
-            "specs/window.yaml:1269",
+            "specs/window.yaml:1272",
         ),
         Example(
-            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:1270"
+            {"x": Given((1, 3, 3))}, {"image": (1,), "block": (3,)}, {}, "are larger than", "specs/window.yaml:1273"
         ),
         Example(
             {"x": Given((1, 1, 1))},
             {"image": (-1,), "block": (1,), "pads": (1, 1)},
             {},
             "are larger than",
-            "specs/window.yaml:1271",
+            "specs/window.yaml:1274",
         ),
         Example(
-            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:1272"
+            {"x": Given((1, 2, 4))}, {"image": (4,), "block": (2,)}, {}, "columns for blocks", "specs/window.yaml:1275"
         ),
-        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:1273"),
+        Example({"x": Given((1, 3, 3))}, {"image": (4,), "block": (2,)}, {}, "multiple", "specs/window.yaml:1276"),
     ),
-    "specs/window.yaml:1231",
+    "specs/window.yaml:1234",
     asserts=(
-        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:1243"),
-        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1244"),
-        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:1245"),
-        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:1246"),
-        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:1248"),
-        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:1249"),
+        Refusal(r"a block has at least one element, got .*", "specs/window.yaml:1246"),
+        Refusal(r"strides must be positive, got .*", "specs/window.yaml:1247"),
+        Refusal(r"dilations must be positive, got .*", "specs/window.yaml:1248"),
+        Refusal(r"pads must not be negative, got .*", "specs/window.yaml:1249"),
+        Refusal(r"blocks of .* are larger than an image of .* and its pads", "specs/window.yaml:1251"),
+        Refusal(r".* columns for blocks at .* places", "specs/window.yaml:1252"),
     ),
-    reference_source="specs/window.yaml:1253",
+    reference_source="specs/window.yaml:1256",
 )
