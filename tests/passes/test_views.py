@@ -18,6 +18,7 @@ from anyshape.equations.expr import Expr, read, scalar
 from anyshape.lower import Group, host_target, lower_group
 from anyshape.lower.llvm import target_probe
 from anyshape.lower.schedule.kernel_schedule import schedule_group
+from anyshape.lower.target import Target
 from anyshape.passes.fuse import fuse
 from anyshape.passes.pieces import by_pieces
 from anyshape.passes.steps import KernelStep
@@ -240,24 +241,32 @@ def test_maps_behind_a_product_with_columns_in_groups_are_its_stores() -> None:
             np.testing.assert_allclose(exe.run({"a": x, "other": o})[0], want, rtol=1e-4, atol=1e-4)
 
 
-def test_what_the_next_group_of_columns_is_computed_of_is_prefetched(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("target", [host_target(), host_target().limited("avx2")], ids=["host", "avx2"])
+def test_what_the_next_group_of_columns_is_computed_of_is_prefetched(
+    monkeypatch: pytest.MonkeyPatch, target: Target
+) -> None:
     """Bytes of the next group come from memory while this one is multiplied; on a processor whose first cache is small, or that reads ahead
     by itself, nothing is."""
+    many, few = (replace(target, l1_bytes=size << 10) for size in (48, 32))  # miss buffers
     monkeypatch.setattr(target_probe, "measured_reads_ahead", lambda target: False)
-    assert fetches(64, 48 << 10) and not fetches(64, 32 << 10)
-    assert not fetches(256, 48 << 10)  # the next group is too far off
-    host = replace(host_target(), l1_bytes=48 << 10)
-    monkeypatch.setattr(target_probe, "host_target", lambda: host)
+    assert fetches(64, many) and not fetches(64, few)
+    assert not fetches(256, many)  # the next group is too far off
+    here = replace(many, foreign=False)
+    monkeypatch.setattr(target_probe, "host_target", lambda: here)
     monkeypatch.setattr(target_probe, "measured_reads_ahead", lambda target: True)
-    assert not fetches(64, 48 << 10)
+    assert not fetches(64, here)
 
 
-def fetches(columns: int, l1: int) -> bool:
-    """Whether a product of weights in groups of so many columns prefetches, for a first cache of so many bytes."""
+INTO_FIRST_CACHE = "i32 0, i32 3, i32 1)"
+"""Operands of a prefetch of the next group; streams of words are prefetched into the second cache"""
+
+
+def fetches(columns: int, target: Target) -> bool:
+    """Whether a product of weights in groups of so many columns prefetches into the first cache."""
     a = anyshape.input("a", "f32[m, 64]")
     codes, scale = np.zeros((3, 2, 16, columns), np.uint8), np.ones((3, 2, columns), np.float32)
     f = anyshape.function([a], ops.matmul_nbits(a, anyshape.constant(codes), anyshape.constant(scale)))
     (step,) = [s for s in fuse(f).steps if isinstance(s, KernelStep) and s.nodes[0].op.name == "matmul_nbits"]
     inputs, outputs = (tuple(step.tensors[v] for v in values) for values in (step.inputs, step.outputs))
     group = Group("g", step.equations, inputs, outputs=outputs)
-    return "@llvm.prefetch" in lower_group(group, replace(host_target(), l1_bytes=l1)).text
+    return INTO_FIRST_CACHE in lower_group(group, target).text
