@@ -84,7 +84,7 @@ def product_call(target: Target, kind: Kind, loaded: Loaded, a: Any, b: Any) -> 
     panels = kind.words.prepacked(b, tiles, target)
     by_tiles = gemm.by_matrix_tiles(kind.words, target)
     steps = -(-k // kind.words.per(target))
-    widens = kind.words.stored_b(target) is not None  # panels of B, into scratch
+    widens = kind.words.stored_b(target, b.size) is not None  # panels of B, into scratch
     scratch = np.empty(gemm.scratch_bytes(tiles, m, n, steps, widens, by_tiles=by_tiles) + 64, np.uint8)
     c = placed(np.empty((m, n), np.float32 if kind.element == F32 else np.int32))
     scalars, buffers = np.array([m, n, k]), np.array([x.ctypes.data for x in (a, panels, c)])

@@ -96,8 +96,8 @@ def main() -> None:
             if emitted:
                 without, polling = measure([compiled(call, polls=False)[0], run], args.seconds)
                 pairs = [p / w for p, w in zip(polling, without, strict=True)]
-                shown = [scatter([t * 1e6 for t in times], ".1f") for times in (without, polling)]
-                print(line(call.name[:44], *shown, scatter(pairs, ".3f")), flush=True)
+                before, after = (scatter([t * 1e6 for t in times], ".1f") for times in (without, polling))
+                print(line(call.name[:44], before, after, scatter(pairs, ".3f")), flush=True)
                 ratios.append(median(pairs))
     if not ratios:
         parser.error(f"no case whose kernels poll has {args.words!r} in its name")

@@ -228,7 +228,7 @@ def test_what_is_ignored_is_logged_once_by_name(
     r.logid = "a"
     with caplog.at_level(logging.WARNING, "anyshape.onnxruntime"):
         for _ in range(2):
-            s = ours.InferenceSession(
+            s = ours.InferenceSession(  # type: ignore[call-arg]
                 DATA, o, ["CUDAExecutionProvider", ("CPUExecutionProvider", {"a": "1"})], enable_fallback=1
             )
             s.run(None, {"x": X}, r)

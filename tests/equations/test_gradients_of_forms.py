@@ -100,7 +100,7 @@ def test_a_recurrence_of_one_step_that_the_types_tell():
     """The only position of the recurrence is read after it, at 1, and not by the step itself, although all extents are 1."""
     arguments = [STEPS[:1, :1, :1], INTO[:, :1, :1], BACK[:, :1, :1], START[:, :1, :1]]
     params = [anyshape.input(f"x{k}", f"f64{list(a.shape)}") for k, a in enumerate(arguments)]
-    y = ops.rnn(*params[:3], None, np.array([1], np.int32), params[3])[0]
+    y = ops.rnn(*params[:3], None, np.array([1], np.int32), params[3])[0]  # type: ignore[call-arg]
     forward = anyshape.compile(anyshape.function(params, y))
     got = anyshape.compile(anyshape.function(params, anyshape.gradients(y, params)))(*arguments)
     for k, g in enumerate(got):

@@ -307,7 +307,7 @@ class KernelEvaluation(Evaluation):
                 return (lowest if func == "lowest" else highest)(from_numpy(self.dtypes[var]))
             case Call(func=func, args=(Call(func="philox", args=words),)):
                 return self._number(
-                    numbers(*map(np.asarray, self._items(words, env)), from_numpy(self.dtypes.get(func, func)))[()]
+                    numbers(*map(np.asarray, self._items(words, env)), from_numpy(self.dtypes.get(func, func)))[()]  # type: ignore[call-arg]
                 )
             case Call(func="f32", args=(inner,)):
                 value = self.expr(inner, env)  # what is done with it is rounded as in f32

@@ -65,7 +65,7 @@ def test_narrow_operands_are_widened_as_they_are_read(stored: tuple[str, str], t
     b = Builder("matmul")
     p, q = b.input([B, K, N] if ta else [B, N, K], stored[0]), b.input([M, K] if tb else [K, M], stored[1])
     wide = [b.map(lambda x: cast(x, F32), t, dtype="f32") for t in (p, q)]
-    b.output(b.matmul(*wide, ta, tb))
+    b.output(b.matmul(*wide, ta, tb))  # type: ignore[call-arg]
     rows = [{N: n, M: 300, K: 40, B: 2} for n in (1, 2, 4, 5)]
     native = check(b.group(), [*SIZES, *rows], tolerance=1e-4)
     assert native.kernel.schedule == ("product",)

@@ -124,7 +124,7 @@ def test_pairs_are_multiplied_where_that_is_faster(
     vectors = host_target.__wrapped__().without_tiles
     assert vectors.multiplies_pairs is not are_slow
     assert Pairs().per(vectors) == (1 if are_slow else 2)
-    assert Pairs().stored_b(vectors) == (BF16 if are_slow else None)
+    assert Pairs().stored_b(vectors, 1) == (BF16 if are_slow else None)
     assert vectors.limited("amx").multiplies_pairs, "matrix tiles multiply pairs, whatever vectors do"
 
 

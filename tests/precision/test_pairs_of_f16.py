@@ -103,7 +103,7 @@ def test_the_instruction_is_used_where_there_is_one() -> None:
     assert code.count("vfmadd231ph") > 100 and "__truncdfhf2" not in code
     assert "ph\t" not in assembly(library_module(without, F16.vector(2)).text(), without).replace("cvtps2ph", "")
     assert ("f16" in multiply_adds_of(with_fp16), "f16" in multiply_adds_of(without)) == (True, False)
-    assert (WORDS.per(with_fp16), WORDS.per(without), WORDS.stored_b(with_fp16), WORDS.stored_b(without)) == (
+    assert (WORDS.per(with_fp16), WORDS.per(without), WORDS.stored_b(with_fp16, 1), WORDS.stored_b(without, 1)) == (
         2,
         1,
         None,

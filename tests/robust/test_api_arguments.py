@@ -215,7 +215,7 @@ def test_options_of_wrong_kinds(option: str) -> None:
 @pytest.mark.parametrize("call", [
     lambda: EXE.run(None), lambda: anyshape.load(None), lambda: anyshape.compile(FUNCTION, dims=5), lambda: anyshape.compile(FUNCTION,
     {1: 2}), lambda: anyshape.compile(FUNCTION, dump="llvm"), lambda: anyshape.compile(FUNCTION, threads="2"), lambda: EXE.run(FEED, 5),
-    lambda: anyshape.compile(), lambda: anyshape.seed("x"), lambda: lists.of(5), lambda: control.loop(3, 4), lambda: EXE.save(None),
+    lambda: anyshape.compile(), lambda: anyshape.seed("x"), lambda: lists.of(5), lambda: control.loop(3, 4), lambda: EXE.save(None),  # type: ignore[call-arg]
 ])  # fmt: skip
 def test_their_messages(call: Callable[[], object]) -> None:
     with pytest.raises(ArgumentError):

@@ -264,7 +264,7 @@ def test_options_are_checked() -> None:
     x = anyshape.input("x", "f32[n]")
     f = anyshape.function([x], call(DOUBLE, x))
     with pytest.raises(ArgumentError, match="no option fast"):
-        compile(f, fast=True)
+        compile(f, fast=True)  # type: ignore[call-arg]
     with pytest.raises(ArgumentError, match="kernels must be one of"):
         compile(f, kernels="magic")
     with pytest.raises(ArgumentError, match="compile takes a Function"):

@@ -92,7 +92,7 @@ def all_outcomes(p: Program, arguments: list[Any]) -> list[Any]:
 
 EDGES = (0, 1, -1, 2, -2, 3, 7, -5, INT64_MAX, INT64_MIN, INT64_MAX - 1, INT64_MIN + 1, 1 << 32, -(1 << 31), 3037000500)
 NUMBERS = st.one_of(st.sampled_from(EDGES), st.integers(-9, 9), st.integers(INT64_MIN, INT64_MAX))
-SCALAR = [Op(k) for k in range(Op.ADD, Op.SELECT + 1)]
+SCALAR = [Op(k) for k in range(Op.ADD, Op.SELECT + 1)]  # type: ignore[call-arg]  # by number
 
 
 @st.composite
