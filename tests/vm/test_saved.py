@@ -241,12 +241,14 @@ def _load_compiling_nothing(path: str, cache: str, out: Any) -> None:
     import os
 
     os.environ["ANYSHAPE_CACHE"] = cache
+    host_target()
+    known = set(Path(cache).glob("*"))
     load(path, rebuild=False)(f32(5, 24))
-    out.put([p.name for p in Path(cache).glob("*")])
+    out.put([p.name for p in Path(cache).glob("*") if p not in known])
 
 
 def test_loading_on_a_new_machine_compiles_nothing(tmp_path: Path) -> None:
-    """Nothing is compiled, not even what all models share."""
+    """Nothing is compiled, not even what all models share, but for what is measured of a processor the first time, if it is."""
     saved(tmp_path / "m", network)
     context = multiprocessing.get_context("spawn")
     out: Any = context.Queue()
