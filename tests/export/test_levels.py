@@ -392,10 +392,15 @@ def test_levels_are_in_order_however_they_are_named() -> None:
 def test_what_no_level_decides_is_there_once() -> None:
     """Plans that are alike, and weights; matrices are packed for each width of vectors. Unknown sizes are shared out to threads by the work
     that they are for vectors of a width, so that their plans differ."""
-    x = anyshape.input("x", "f32[8]")
-    f = anyshape.function([x], ops.add(ops.exp(x), anyshape.constant(np.arange(1000, dtype=np.float32)[:1])))
-    plain, packed = compiled(f, ALL), compiled(softmax(), ALL)
+    plain, unknown = (
+        compiled(
+            anyshape.function([x], ops.add(ops.exp(x), anyshape.constant(np.arange(1000, dtype=np.float32)[:1]))), ALL
+        )
+        for x in (anyshape.input("x", "f32[8]"), anyshape.input("x", "f32[n]"))
+    )
+    packed = compiled(softmax(), ALL)
     assert b"plan_0_0" in plain.object and b"plan_1_0" not in plain.object
+    assert b"plan_1_0" in unknown.object
     assert b"plan_0_0" in packed.object and b"plan_2_0" in packed.object
     assert set(plain.own_weights) == set(NAMES) and not any(plain.own_weights.values())
     assert packed.own_weights["x86-64-v4"] > 0

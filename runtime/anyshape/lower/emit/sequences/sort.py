@@ -110,7 +110,7 @@ class SortedRow:
         source = o.store.value.dtype
         self.dtype = FLOAT32 if source.is_float and source.bits < 32 else source
         self.is_packed = key_bytes(self.dtype) <= 4
-        """Whether a key that is selected has its position in the lower half of its word."""
+        """Whether a key has at most 32 bits: one that is selected has its position in the lower half of its word."""
 
     def key(self) -> Val:
         """The key of the element, or of a vector of elements, that `over` is at."""
@@ -144,10 +144,11 @@ class SortedRow:
         with ctx.levels.section():
             with f.if_else(f.compare("le", n, SHORT * f.target.lanes(I64.bytes) * key_bytes(self.dtype))) as branch:
                 with branch.then():
-                    is_narrow = key_bytes(self.dtype) <= 4
-                    if is_narrow:
+                    if self.is_packed:
                         narrow(f, keys, more_keys, n)
-                    by_counting(f, more_keys if is_narrow else keys, more_places, n, I32 if is_narrow else I64)
+                    by_counting(
+                        f, more_keys if self.is_packed else keys, more_places, n, I32 if self.is_packed else I64
+                    )
                     branch.give(more_places)
                 with branch.otherwise():
                     branch.give(by_digits(ctx, self.dtype, n, (keys, places, more_keys, more_places)))
